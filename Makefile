@@ -1,0 +1,51 @@
+# A thin front for scripts/: every target installs what it lacks, fetches llama.cpp, configures and builds as needed.
+#
+#   MODEL=<file>  ARGS=<arguments>   for run
+#   JOBS=<n>                         compilers and tests at once
+#   BMOE_LLAMA_CPP_DIR=<folder>      another llama.cpp checkout
+#   CMAKE_ARGS=<arguments>           further arguments for configuring
+
+JOBS ?= $(shell nproc)
+export JOBS
+ifdef BMOE_LLAMA_CPP_DIR
+export BMOE_LLAMA_CPP_DIR
+endif
+export CMAKE_ARGS
+
+ifndef MODEL
+run_args = -m models/demo-moe.gguf --moe-stream --cache-mb 4 -n 120 -p "And the king said unto" $(ARGS)
+else ifndef ARGS
+run_args = -m "$(MODEL)" --moe-stream --cache-mb auto
+else
+run_args = -m "$(MODEL)" $(ARGS)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test lint format bench clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^#   /  /p' Makefile
+
+run: ## generate text with the demo model, or with MODEL=<file.gguf> and ARGS="..."
+	@scripts/build.sh release bmoe-cli >&2
+	@build/release/bin/bmoe-cli $(run_args)
+
+build: ## everything, optimised, in build/release
+	@scripts/build.sh release
+
+test: ## all tests, and those without llama.cpp again under sanitizers
+	@scripts/test.sh
+
+lint: ## formatting, warnings, clang-tidy, scripts
+	@scripts/lint.sh
+
+format: ## format the C++ files in place
+	@scripts/setup.sh lint
+	@clang-format -i $$(scripts/sources.sh)
+
+bench: ## benchmarks; ARGS goes to each
+	@scripts/bench.sh $(ARGS)
+
+clean: ## remove build/; llama.cpp and ccache's objects stay
+	rm -rf build

@@ -1,0 +1,115 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <charconv>
+
+#include "bmoe_version.h"
+
+namespace bmoe::cli {
+
+namespace {
+
+constexpr const char *kExamples = R"(Examples:
+  bmoe-cli -m model.gguf --moe-stream -p "Once upon a time"
+      stream the experts; the cache takes what memory is free
+  bmoe-cli -m model-00001-of-00003.gguf --moe-stream --cache-mb 4000 --chat -p "What is a router?"
+      a split model, a cache of 4000 MiB, the model's own chat template
+  bmoe-cli -m model.gguf -p "Once upon a time"
+      the same file as plain llama.cpp with mmap, for comparison
+)";
+
+// "auto" or a number of MiB.
+std::string parse_cache_mb(const std::string &text, engine::Options &options) {
+    if (text == "auto") {
+        options.cache_bytes.reset();
+        return {};
+    }
+    uint64_t mib = 0;
+    const char *end = text.data() + text.size();
+    const auto [at, failure] = std::from_chars(text.data(), end, mib);
+    if (failure != std::errc() || at != end || mib > (uint64_t{1} << 30)) {
+        return "--cache-mb takes a number of MiB, 0 for no cache, or auto; not '" + text + "'";
+    }
+    options.cache_bytes = mib << 20;
+    return {};
+}
+
+}  // namespace
+
+Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_code) {
+    CLI::App app("Runs Mixture-of-Experts language models (GGUF) that are larger than memory.", "bmoe-cli");
+    app.footer(kExamples);
+    app.set_version_flag("--version", std::string("bmoe ") + kVersion + " (llama.cpp " + std::string(kLlamaCppCommit).substr(0, 12) + ")");
+    app.get_formatter()->column_width(34);
+
+    std::string cache_mb = "auto";
+    std::string policy = "reap";
+    std::string overlap = "on";
+    bool no_odirect = false;
+    bool no_repack = false;
+    bool stream = false;
+
+    app.add_option("-m,--model", out.engine.model, "GGUF file, or any shard of a split one")->required()->group("Model");
+    app.add_option("-c,--ctx-size", out.engine.n_ctx, "Context in tokens; 0: what the model was trained with")
+        ->capture_default_str()
+        ->group("Model");
+    app.add_flag("--no-repack", no_repack, "Do not rearrange dense weights for faster kernels")->group("Model");
+
+    app.add_option("-p,--prompt", out.prompt, "Text to continue, or the user's message with --chat")
+        ->required()
+        ->group("Generation");
+    app.add_option("-n,--predict", out.max_tokens, "Tokens to generate at most")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1 << 30))
+        ->group("Generation");
+    app.add_flag("--chat", out.chat, "Render the prompt with the model's own chat template")->group("Generation");
+
+    app.add_flag("--moe-stream", stream, "Stream the routed experts from storage; without it: plain llama.cpp with mmap")
+        ->group("Experts");
+    app.add_option("--cache-mb", cache_mb, "Memory for cached experts in MiB; 0: no cache; auto: what is free")
+        ->capture_default_str()
+        ->group("Experts");
+    app.add_option("--cache-policy", policy, "Which expert to evict: reap or lru")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"reap", "lru"}))
+        ->group("Experts");
+    app.add_option("--io-threads", out.engine.io_threads, "Reads in flight")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 64))
+        ->group("Experts");
+    app.add_option("--overlap", overlap, "on: compute while experts are read; off: read first (for measurement)")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"on", "off"}))
+        ->group("Experts");
+    app.add_flag("--no-odirect", no_odirect, "Read through the page cache")->group("Experts");
+
+    app.add_option("-t,--threads", out.engine.threads, "Compute threads; 0: one per core")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 512))
+        ->group("Computation");
+    app.add_option("--ubatch", out.engine.n_ubatch, "Prompt tokens computed at once")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1 << 20))
+        ->group("Computation");
+
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+        exit_code = app.exit(error) == 0 ? 0 : 2;
+        return Parsed::kExit;
+    }
+    if (const std::string problem = parse_cache_mb(cache_mb, out.engine); !problem.empty()) {
+        std::cerr << problem << '\n';
+        exit_code = 2;
+        return Parsed::kExit;
+    }
+    out.engine.stream = stream;
+    out.engine.policy = policy == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;
+    out.engine.overlap = overlap == "on";
+    out.engine.direct_io = no_odirect ? io::DirectIo::kOff : io::DirectIo::kVerified;
+    out.engine.repack = !no_repack;
+    return Parsed::kRun;
+}
+
+}  // namespace bmoe::cli

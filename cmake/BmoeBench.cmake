@@ -1,0 +1,20 @@
+# bmoe_bench(NAME <name> SOURCES <file>... [LIBS <target>...])
+#
+# A Google Benchmark program in bin/bench, which `make bench` runs; left out where the library is not installed.
+add_custom_target(bmoe_benchmarks)
+
+function(bmoe_bench)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBS")
+    if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "bmoe_bench(NAME ${arg_NAME}): NAME and SOURCES are required; unknown: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    if(NOT TARGET benchmark::benchmark_main)
+        message(STATUS "Google Benchmark is not installed: ${arg_NAME} is left out")
+        return()
+    endif()
+    add_executable(${arg_NAME} ${arg_SOURCES})
+    target_include_directories(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} bmoe_warnings benchmark::benchmark_main)
+    set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/bench)
+    add_dependencies(bmoe_benchmarks ${arg_NAME})
+endfunction()

@@ -1,0 +1,10 @@
+# Compiles through ccache where it is installed.
+find_program(BMOE_CCACHE ccache)
+mark_as_advanced(BMOE_CCACHE)
+if(BMOE_CCACHE)
+    foreach(language C CXX)
+        if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+            set(CMAKE_${language}_COMPILER_LAUNCHER ${BMOE_CCACHE})
+        endif()
+    endforeach()
+endif()

@@ -1,0 +1,153 @@
+#include "backend/expert_store.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "backend/layer_visit.h"
+#include "base/error.h"
+
+namespace bmoe::backend {
+
+namespace {
+
+uint64_t rounded_slice(uint64_t bytes, uint64_t block) { return (bytes + block - 1) / block * block + block; }
+
+uint64_t widest_slice(const cache::Geometry &geometry) {
+    uint64_t widest = 0;
+    for (const auto &layer : geometry.layers) {
+        for (const uint64_t bytes : layer.slice_bytes) {
+            widest = std::max(widest, rounded_slice(bytes, geometry.block_size));
+        }
+    }
+    return widest;
+}
+
+// As many rooms as a token's experts have slices, so that without a cache all reads of a layer can be in flight at once.
+uint32_t staging_rooms(const cache::Geometry &geometry, int lanes) {
+    size_t rooms = static_cast<size_t>(lanes) * 2;
+    for (const auto &layer : geometry.layers) {
+        rooms = std::max(rooms, layer.top_k * layer.slice_bytes.size());
+    }
+    return static_cast<uint32_t>(rooms);
+}
+
+cache::Geometry geometry_of(const gguf::ModelFile &model) {
+    cache::Geometry geometry;
+    for (const auto &shard : model.shards()) {
+        geometry.block_size = std::max(geometry.block_size, shard->block_size());
+    }
+    for (const auto &layer : model.expert_layers()) {
+        cache::LayerGeometry shape;
+        shape.n_expert = layer.n_expert;
+        shape.top_k = std::min(layer.n_expert, std::max<uint32_t>(1, model.expert_used_count()));
+        for (const auto &bank : layer.banks) {
+            shape.slice_bytes.push_back(bank.bytes_per_expert);
+        }
+        geometry.layers.push_back(std::move(shape));
+    }
+    return geometry;
+}
+
+}  // namespace
+
+StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
+    StoreCounters difference = *this;
+    difference.cache.hits -= earlier.cache.hits;
+    difference.cache.misses -= earlier.cache.misses;
+    difference.cache.admissions -= earlier.cache.admissions;
+    difference.cache.evictions -= earlier.cache.evictions;
+    difference.reads.reads -= earlier.reads.reads;
+    difference.reads.bytes -= earlier.reads.bytes;
+    difference.reads.speculative_bytes -= earlier.reads.speculative_bytes;
+    difference.reads.busy_ns -= earlier.reads.busy_ns;
+    difference.reads.active_ns -= earlier.reads.active_ns;
+    difference.visits -= earlier.visits;
+    difference.staged_slices -= earlier.staged_slices;
+    difference.stall_ns -= earlier.stall_ns;
+    difference.expert_ns -= earlier.expert_ns;
+    return difference;
+}
+
+ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &options)
+    : model_(model), options_(options), geometry_(geometry_of(model)), pool_(options.io_threads) {
+    const auto &layers = model.expert_layers();
+    size_t n_banks = 0;
+    for (const auto &layer : layers) {
+        n_banks += layer.banks.size();
+    }
+    banks_.reserve(n_banks);  // by_name_ points into it
+    for (size_t l = 0; l < layers.size(); ++l) {
+        for (size_t s = 0; s < layers[l].banks.size(); ++s) {
+            BankRef ref;
+            ref.store = this;
+            ref.bank = &layers[l].banks[s];
+            ref.layer = static_cast<uint16_t>(l);
+            ref.slice = static_cast<uint16_t>(s);
+            banks_.push_back(ref);
+            by_name_.emplace(ref.bank->tensor, &banks_.back());
+        }
+    }
+    visit_ = std::make_unique<LayerVisit>(*this);
+}
+
+ExpertStore::~ExpertStore() {
+    visit_->close();
+    pool_.drain();
+}
+
+BankRef *ExpertStore::bank(std::string_view tensor) {
+    const auto it = by_name_.find(tensor);
+    return it == by_name_.end() ? nullptr : it->second;
+}
+
+uint64_t ExpertStore::staging_bytes() const {
+    return staging_rooms(geometry_, options_.io_threads) * ((widest_slice(geometry_) + 4095) / 4096 * 4096);
+}
+
+void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
+    visit_->close();
+    pool_.drain();
+    cache_.reset();
+    staging_ = Staging();
+    staging_ = Staging(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
+    cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
+}
+
+StoreCounters ExpertStore::counters() const {
+    StoreCounters counters;
+    if (cache_ != nullptr) {
+        counters.cache = cache_->counters();
+    }
+    counters.reads = pool_.counters();
+    counters.visits = visits_;
+    counters.staged_slices = staged_;
+    counters.stall_ns = stall_ns_;
+    counters.expert_ns = expert_ns_;
+    return counters;
+}
+
+std::optional<std::string> ExpertStore::take_error() {
+    const std::scoped_lock lock(error_mutex_);
+    if (!failed_.load(std::memory_order_acquire)) {
+        return std::nullopt;
+    }
+    failed_.store(false, std::memory_order_release);
+    return std::move(error_);
+}
+
+void ExpertStore::await_demand() {
+    const auto start = std::chrono::steady_clock::now();
+    visit_->await_reads();
+    const auto waited = std::chrono::steady_clock::now() - start;
+    add_stall(static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count()));
+}
+
+void ExpertStore::report_error(const std::string &error) {
+    const std::scoped_lock lock(error_mutex_);
+    if (!failed_.load(std::memory_order_acquire)) {
+        error_ = error;
+        failed_.store(true, std::memory_order_release);
+    }
+}
+
+}  // namespace bmoe::backend

@@ -1,0 +1,116 @@
+// The streamed experts of one open model: where they lie on disk, the cache in front of them, the lanes that fetch them, and
+// the error that ended a generation. The ggml buffer of a model's expert tensors points here.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/staging.h"
+#include "cache/expert_cache.h"
+#include "cache/geometry.h"
+#include "gguf/model_file.h"
+#include "io/read_pool.h"
+
+namespace bmoe::backend {
+
+class ExpertStore;
+class LayerVisit;
+
+// What a placed expert tensor carries in ggml_tensor::extra.
+struct BankRef {
+    ExpertStore *store = nullptr;
+    const gguf::Bank *bank = nullptr;
+    uint16_t layer = 0;  // index into ModelFile::expert_layers()
+    uint16_t slice = 0;  // index into that layer's banks, and into Slot::slices
+    bool placed = false;  // llama.cpp put the tensor into the expert buffer
+};
+
+struct StoreOptions {
+    int io_threads = 4;
+    // Off: a layer's reads are awaited before its computation starts, as far as memory holds them. For measurement.
+    bool overlap = true;
+};
+
+// Times are summed over the layers' graph splits, measured on the thread that runs them.
+struct StoreCounters {
+    cache::CacheCounters cache;
+    io::ReadCounters reads;
+    uint64_t visits = 0;         // layers visited
+    uint64_t staged_slices = 0;  // slices read past the cache
+    uint64_t stall_ns = 0;       // nothing was ready to compute: waiting for demand reads
+    uint64_t expert_ns = 0;      // time in expert splits, stalls included
+
+    StoreCounters since(const StoreCounters &earlier) const;
+};
+
+// The thread that decodes calls everything except where noted; lanes only publish slices.
+class ExpertStore {
+  public:
+    // `model` must outlive the store.
+    ExpertStore(const gguf::ModelFile &model, const StoreOptions &options);
+    ~ExpertStore();
+    ExpertStore(const ExpertStore &) = delete;
+    ExpertStore &operator=(const ExpertStore &) = delete;
+
+    const gguf::ModelFile &model() const { return model_; }
+    const cache::Geometry &geometry() const { return geometry_; }
+    const StoreOptions &options() const { return options_; }
+    void set_overlap(bool on) { options_.overlap = on; }
+
+    // The bank of this name, or nullptr.
+    BankRef *bank(std::string_view tensor);
+    const std::vector<BankRef> &banks() const { return banks_; }
+
+    // Bytes of staging memory that set_cache will map.
+    uint64_t staging_bytes() const;
+
+    // Maps the staging memory and a cache of `budget` bytes (0: none), dropping what was cached before. Not during a decode.
+    // Throws bmoe::Error.
+    void set_cache(uint64_t budget, cache::PolicyKind policy);
+    const cache::ExpertCache *cache() const { return cache_.get(); }
+
+    StoreCounters counters() const;
+
+    // The first error since the last call, if any. A generation that ended with an error may be followed by another.
+    std::optional<std::string> take_error();
+
+    // --- for the executor ---
+    cache::ExpertCache *mutable_cache() { return cache_.get(); }
+    LayerVisit &visit() { return *visit_; }
+    io::ReadPool &pool() { return pool_; }
+    Staging &staging() { return staging_; }
+    void report_error(const std::string &error);  // thread-safe; keeps the first
+    bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
+    void add_stall(uint64_t ns) { stall_ns_ += ns; }
+    void add_expert_time(uint64_t ns) { expert_ns_ += ns; }
+    void count_visit() { ++visits_; }
+    void await_demand();  // waits for the reads of the visit, and counts it as a stall
+    void count_staged(uint64_t slices) { staged_ += slices; }
+
+  private:
+    const gguf::ModelFile &model_;
+    StoreOptions options_;
+    cache::Geometry geometry_;
+    std::vector<BankRef> banks_;
+    std::unordered_map<std::string_view, BankRef *> by_name_;
+    Staging staging_;
+    std::unique_ptr<cache::ExpertCache> cache_;
+    std::unique_ptr<LayerVisit> visit_;
+    uint64_t visits_ = 0;
+    uint64_t staged_ = 0;
+    uint64_t stall_ns_ = 0;
+    uint64_t expert_ns_ = 0;
+    std::mutex error_mutex_;
+    std::string error_;
+    std::atomic<bool> failed_{false};
+    io::ReadPool pool_;  // last: its lanes stop before anything they write to goes away
+};
+
+}  // namespace bmoe::backend

@@ -1,0 +1,118 @@
+// One visit of an expert layer: a routing decision, the memory its experts are in or are being read to, and the reads.
+//
+// A visit begins when the first graph split that multiplies by one of the layer's banks runs, and ends when another visit
+// begins: a layer may reach the backend in several splits. Its experts stay pinned until then.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/slot_pool.h"
+#include "io/read_pool.h"
+
+struct ggml_tensor;
+
+namespace bmoe::backend {
+
+struct BankRef;
+class ExpertStore;
+
+// A row of an expert's product: which of the token's selected experts it is (rank), and the token.
+struct RoutedRow {
+    int32_t rank = 0;
+    int32_t token = 0;
+};
+
+class LayerVisit {
+  public:
+    explicit LayerVisit(ExpertStore &store);
+    ~LayerVisit();
+    LayerVisit(const LayerVisit &) = delete;
+    LayerVisit &operator=(const LayerVisit &) = delete;
+
+    // Prepares for a split that multiplies by `banks` (all of one layer, in the order they are needed), selected by `ids`
+    // (I32, top_k x tokens). `weights` are the router weights if the split has them, else nullptr. Continues the visit in
+    // progress if it is the same one, else ends that and begins another: the policy learns the routing, hits are pinned,
+    // missing experts get slots or staging, and reads are queued. False after an error, which the store then holds.
+    bool enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights);
+
+    // Ends the visit: waits for its reads, unpins its experts, forgets those that could not be read.
+    void close();
+
+    // Waits until the reads queued so far are done.
+    void await_reads();
+
+    // --- while a visit is open; thread-safe ---
+    uint32_t experts() const { return static_cast<uint32_t>(experts_.size()); }  // distinct experts routed to
+    int32_t expert_id(uint32_t index) const { return experts_[index]; }           // resident ones first, then ascending
+    std::span<const RoutedRow> rows(uint32_t index) const {
+        return {rows_.data() + first_row_[index], first_row_[index + 1] - first_row_[index]};
+    }
+    cache::Slice &slice(uint32_t index, uint16_t bank) { return *slices_[index * n_banks_ + bank]; }
+
+    // The slice has been multiplied for the last time: its staging room may serve another.
+    void release(uint32_t index, uint16_t bank);
+
+    // Counts slices that became ready or failed; a compute thread with nothing to do waits for it to change.
+    const std::atomic<uint32_t> &arrivals() const { return arrivals_; }
+
+    // Wakes threads that wait for an arrival.
+    void wake() {
+        arrivals_.fetch_add(1, std::memory_order_release);
+        arrivals_.notify_all();
+    }
+
+  private:
+    // A read of one slice, reused from visit to visit.
+    struct SliceRead {
+        io::ReadJob job;
+        LayerVisit *visit = nullptr;
+        cache::Slice *slice = nullptr;
+        uint32_t index = 0;
+        uint16_t bank = 0;
+    };
+
+    bool same_visit(std::span<BankRef *const> banks, const ggml_tensor *ids) const;
+    bool group_rows(const ggml_tensor *ids);
+    void place_experts(const ggml_tensor *ids, const ggml_tensor *weights);
+    void queue_bank(uint16_t bank, bool with_staged);
+    void pump();
+    std::string describe(const SliceRead &read, const std::string &error) const;
+    static void on_read(io::ReadJob &job, io::ReadStatus status);
+
+    ExpertStore &store_;
+    bool open_ = false;
+    uint16_t layer_ = 0;
+    uint16_t n_banks_ = 0;
+    const void *ids_data_ = nullptr;
+    uint64_t used_banks_ = 0;    // bit per bank that a split of this visit has multiplied by
+    uint64_t queued_banks_ = 0;  // bit per bank whose slot reads are queued
+
+    std::vector<int32_t> experts_;
+    std::vector<uint32_t> first_row_;
+    std::vector<RoutedRow> rows_;
+    std::vector<cache::Slot *> slots_;    // per expert; nullptr: staged
+    std::vector<cache::Slice *> slices_;  // expert x bank
+    std::vector<bool> missed_;            // per expert: its slices are to be read
+    std::unique_ptr<cache::Slice[]> staged_slices_;  // expert x bank
+    std::vector<SliceRead> reads_;                   // expert x bank
+    std::vector<io::ReadJob *> jobs_;
+    std::vector<int32_t> routing_;
+    std::vector<float> weights_;
+    std::vector<uint32_t> count_;  // rows per expert id
+
+    // Reads not issued yet, expert x bank, in the order the computation needs them; a staged one waits for a room.
+    std::mutex issue_mutex_;  // guards the two below and the store's staging
+    std::vector<uint32_t> to_issue_;
+    size_t next_issue_ = 0;
+
+    std::atomic<uint32_t> arrivals_{0};
+    std::atomic<uint32_t> in_flight_{0};
+};
+
+}  // namespace bmoe::backend

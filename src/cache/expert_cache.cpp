@@ -1,0 +1,119 @@
+#include "cache/expert_cache.h"
+
+#include <cassert>
+#include <numeric>
+#include <optional>
+
+#include "cache/expert_index.h"
+
+namespace bmoe::cache {
+
+struct ExpertCache::Impl {
+    Impl(const Geometry &geometry, uint64_t budget, PolicyKind kind) : index(geometry), slots(index.count()) {
+        for (const LayerGeometry &layer : geometry.layers) {
+            expert_bytes.push_back(std::accumulate(layer.slice_bytes.begin(), layer.slice_bytes.end(), uint64_t{0}));
+        }
+        if (budget == 0) return;
+        pool.emplace(geometry, budget);
+        policy = make_policy(kind, geometry, pool->class_of_layers());
+    }
+
+    Slot *&slot_of(ExpertId id) { return slots[index(id)]; }
+
+    // A free slot, or that of an expert that is thrown out for `id`; nullptr if there is none to be had.
+    Slot *make_room(ExpertId id, Phase phase) {
+        const uint32_t size_class = pool->class_of(id.layer);
+        if (Slot *free = pool->take_free(size_class)) return free;
+        const std::optional<ExpertId> victim = policy->victim(size_class);
+        if (!victim || (phase == Phase::kPrefill && !policy->prefers(id, *victim))) return nullptr;
+        Slot *slot = slot_of(*victim);
+        forget(*victim);
+        ++counters.evictions;
+        return slot;
+    }
+
+    void forget(ExpertId id) {
+        policy->evicted(id);
+        slot_of(id) = nullptr;
+        --resident;
+        resident_bytes -= expert_bytes[id.layer];
+    }
+
+    ExpertIndex index;
+    std::vector<Slot *> slots;  // by expert; nullptr if it is not resident
+    std::optional<SlotPool> pool;
+    std::unique_ptr<Policy> policy;
+    CacheCounters counters;
+    uint64_t resident = 0;
+    uint64_t resident_bytes = 0;
+    std::vector<uint64_t> expert_bytes;  // by layer
+};
+
+ExpertCache::ExpertCache(const Geometry &geometry, uint64_t budget, PolicyKind policy)
+    : impl_(std::make_unique<Impl>(geometry, budget, policy)) {}
+
+ExpertCache::~ExpertCache() = default;
+
+void ExpertCache::visit(const Visit &visit) {
+    if (impl_->policy) impl_->policy->visit(visit);
+}
+
+Slot *ExpertCache::find_and_pin(ExpertId id) {
+    Slot *slot = impl_->slot_of(id);
+    if (slot == nullptr) {
+        ++impl_->counters.misses;
+        return nullptr;
+    }
+    ++impl_->counters.hits;
+    impl_->policy->pin(id);
+    return slot;
+}
+
+Slot *ExpertCache::admit(ExpertId id, Phase phase) {
+    assert(impl_->slot_of(id) == nullptr);
+    if (!impl_->pool) return nullptr;
+    Slot *slot = impl_->make_room(id, phase);
+    if (slot == nullptr) return nullptr;
+    slot->id = id;
+    for (Slice &slice : slot->slices) {
+        slice.data = nullptr;
+        slice.state.store(SliceState::kEmpty, std::memory_order_relaxed);
+    }
+    impl_->slot_of(id) = slot;
+    impl_->policy->pin(id);
+    impl_->policy->inserted(id);
+    ++impl_->resident;
+    impl_->resident_bytes += impl_->expert_bytes[id.layer];
+    ++impl_->counters.admissions;
+    return slot;
+}
+
+void ExpertCache::unpin(Slot *slot) {
+    assert(impl_->slot_of(slot->id) == slot);
+    impl_->policy->unpin(slot->id);
+}
+
+void ExpertCache::discard(Slot *slot) {
+    assert(impl_->slot_of(slot->id) == slot);
+    impl_->policy->unpin(slot->id);
+    impl_->forget(slot->id);
+    impl_->pool->give_back(slot);
+}
+
+void ExpertCache::prefault() {
+    if (impl_->pool) impl_->pool->prefault();
+}
+
+bool ExpertCache::resident(ExpertId id) const { return impl_->slot_of(id) != nullptr; }
+
+uint64_t ExpertCache::resident_count() const { return impl_->resident; }
+
+uint64_t ExpertCache::resident_bytes() const { return impl_->resident_bytes; }
+
+const CacheCounters &ExpertCache::counters() const { return impl_->counters; }
+
+PoolUsage ExpertCache::usage() const { return impl_->pool ? impl_->pool->usage() : PoolUsage{}; }
+
+const Policy *ExpertCache::policy() const { return impl_->policy.get(); }
+
+}  // namespace bmoe::cache

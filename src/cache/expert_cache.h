@@ -1,0 +1,60 @@
+// The bounded cache of experts: which are resident, in which slot, and which may be thrown out. Knows nothing of files: its
+// user fills the slots it hands out.
+//
+// Single-threaded except for Slice::state, which readers publish with release order and users load with acquire order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cache/policy.h"
+#include "cache/slot_pool.h"
+
+namespace bmoe::cache {
+
+struct CacheCounters {
+    uint64_t hits = 0;        // experts found resident by routed()
+    uint64_t misses = 0;      // and not
+    uint64_t admissions = 0;
+    uint64_t evictions = 0;
+};
+
+class ExpertCache {
+  public:
+    // `budget` in bytes; 0 means no cache: nothing is ever resident. See SlotPool for budgets that are refused.
+    ExpertCache(const Geometry &geometry, uint64_t budget, PolicyKind policy);
+    ~ExpertCache();
+
+    // Starts a visit of a layer: the policy learns its routing. Call first.
+    void visit(const Visit &visit);
+
+    // Looks up an expert of the visit in progress and counts a hit or a miss. The slot of a hit is pinned; nullptr on a miss.
+    Slot *find_and_pin(ExpertId id);
+
+    // A slot for a missing expert, pinned, its slices kEmpty; the caller fills them. In decode always, by evicting the
+    // policy's victim; in prefill only into a free slot or over a victim that the policy thinks less of. nullptr if every
+    // slot is pinned or none is worth giving up: the caller then stages the expert elsewhere.
+    Slot *admit(ExpertId id, Phase phase);
+
+    void unpin(Slot *slot);
+
+    // The slot's contents are no good (a read failed): forget the expert. The slot must be pinned once, by the caller.
+    void discard(Slot *slot);
+
+    // See SlotPool::prefault(). Call before the first admit().
+    void prefault();
+
+    bool resident(ExpertId id) const;
+    uint64_t resident_count() const;
+    uint64_t resident_bytes() const;  // of the experts, rounding of their slots not included
+    const CacheCounters &counters() const;
+    PoolUsage usage() const;
+    const Policy *policy() const;  // nullptr without a cache
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace bmoe::cache

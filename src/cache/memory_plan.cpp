@@ -1,0 +1,51 @@
+#include "cache/memory_plan.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cache/slot_pool.h"
+
+namespace bmoe::cache {
+
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+uint64_t mib(uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
+
+uint64_t sum(const MemoryItems &items) {
+    return items.dense + items.kv + items.compute + items.staging + items.other;
+}
+
+// What is left alone: 64 MiB for what the plan cannot know (page tables, thread stacks, the allocator's waste) and 2 % of what
+// is free, since MemAvailable is an estimate and other programs grow. Everything else is itemised, so no more is needed.
+uint64_t reserve(uint64_t free_bytes) { return 64 * kMiB + free_bytes / 50; }
+
+}  // namespace
+
+uint64_t MemoryPlan::total() const { return sum(items) + slots; }
+
+std::string MemoryPlan::describe() const {
+    // Every item is rounded up, and the total is that of the rounded ones: what is read adds up.
+    const uint64_t all = mib(items.dense) + mib(items.kv) + mib(items.compute) + mib(items.staging) + mib(items.other) + mib(slots);
+    return cat("dense ", mib(items.dense), " MiB + KV ", mib(items.kv), " MiB + compute ", mib(items.compute),
+               " MiB + staging ", mib(items.staging), " MiB + other ", mib(items.other), " MiB + expert slots ", mib(slots),
+               " MiB = ", all, " MiB");
+}
+
+MemoryPlan plan_fixed(const MemoryItems &items, uint64_t slots) { return {items, slots}; }
+
+MemoryPlan plan_auto(const MemoryItems &items, const Geometry &geometry, uint64_t free_bytes) {
+    MemoryPlan plan{items, 0};
+    if (plan.total() > free_bytes) {
+        throw Error(cat("the model does not fit into ", free_bytes / kMiB, " MiB of free memory even without an expert cache: ",
+                        plan.describe(), "; give a smaller context (-c), a smaller ubatch (-ub), or free memory"));
+    }
+    const uint64_t kept = plan.total() + reserve(free_bytes);
+    if (free_bytes <= kept) return plan;
+    const uint64_t budget = std::min(free_bytes - kept, SlotPool::whole_budget(geometry));
+    if (budget >= SlotPool::minimum_budget(geometry)) plan.slots = budget;
+    return plan;
+}
+
+}  // namespace bmoe::cache

@@ -1,0 +1,89 @@
+#include "cache/slot_pool.h"
+
+#include <cassert>
+#include <limits>
+
+#include "base/error.h"
+#include "cache/arena.h"
+#include "cache/slot_layout.h"
+
+namespace bmoe::cache {
+
+namespace {
+
+uint64_t mib_rounded_up(uint64_t bytes) { return (bytes + (uint64_t{1} << 20) - 1) >> 20; }
+
+SlotLayout divided(const Geometry &geometry, uint64_t budget) {
+    SlotLayout layout(geometry);
+    if (!layout.divide(budget)) {
+        throw Error(cat("the expert cache needs at least ", mib_rounded_up(layout.smallest_bytes()), " MiB, but got ",
+                        budget >> 20, " MiB: every kind of expert needs slots for a token's top-k; give --cache-mb ",
+                        mib_rounded_up(layout.smallest_bytes()), " or more, or --cache-mb 0 for no cache"));
+    }
+    return layout;
+}
+
+}  // namespace
+
+struct SlotPool::Impl {
+    Impl(const Geometry &geometry, uint64_t budget)
+        : layout(divided(geometry, budget)), arena(layout.slot_bytes()), free(layout.classes().size()) {
+        for (const SizeClass &c : layout.classes()) count += c.slots;
+        slots = std::make_unique<Slot[]>(count);
+        std::byte *room = arena.data();
+        Slot *slot = slots.get();
+        for (uint32_t size_class = 0; size_class < free.size(); ++size_class) {
+            const SizeClass &c = layout.classes()[size_class];
+            for (uint64_t i = 0; i < c.slots; ++i, ++slot) {
+                slot->size_class = size_class;
+                slot->slices = std::vector<Slice>(c.slice_room.size());
+                for (size_t s = 0; s < c.slice_room.size(); ++s) {
+                    slot->slices[s].room = room;
+                    room += c.slice_room[s];
+                }
+            }
+            // Taken from the back: lowest addresses first, so that huge pages fill up one after the other.
+            free[size_class].reserve(c.slots);
+            for (uint64_t i = 1; i <= c.slots; ++i) free[size_class].push_back(slot - i);
+        }
+    }
+
+    SlotLayout layout;
+    Arena arena;
+    uint64_t count = 0;
+    std::unique_ptr<Slot[]> slots;
+    std::vector<std::vector<Slot *>> free;  // by size class
+};
+
+SlotPool::SlotPool(const Geometry &geometry, uint64_t budget) : impl_(std::make_unique<Impl>(geometry, budget)) {}
+
+SlotPool::~SlotPool() = default;
+
+uint64_t SlotPool::minimum_budget(const Geometry &geometry) { return SlotLayout(geometry).smallest_bytes(); }
+
+uint64_t SlotPool::whole_budget(const Geometry &geometry) { return SlotLayout(geometry).whole_bytes(); }
+
+uint32_t SlotPool::classes() const { return static_cast<uint32_t>(impl_->free.size()); }
+
+uint32_t SlotPool::class_of(uint16_t layer) const { return impl_->layout.class_of_layers()[layer]; }
+
+std::span<const uint32_t> SlotPool::class_of_layers() const { return impl_->layout.class_of_layers(); }
+
+Slot *SlotPool::take_free(uint32_t size_class) {
+    std::vector<Slot *> &free = impl_->free[size_class];
+    if (free.empty()) return nullptr;
+    Slot *slot = free.back();
+    free.pop_back();
+    return slot;
+}
+
+void SlotPool::give_back(Slot *slot) {
+    assert(impl_->free[slot->size_class].size() < impl_->layout.classes()[slot->size_class].slots);
+    impl_->free[slot->size_class].push_back(slot);
+}
+
+void SlotPool::prefault() { impl_->arena.prefault(); }
+
+PoolUsage SlotPool::usage() const { return {impl_->count, impl_->arena.size(), impl_->arena.huge_pages()}; }
+
+}  // namespace bmoe::cache

@@ -1,0 +1,78 @@
+// An open model with a context, ready to generate.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/expert_store.h"
+#include "cache/memory_plan.h"
+#include "engine/options.h"
+#include "llama.h"
+
+namespace bmoe::engine {
+
+struct OpenReport {
+    bool streaming = false;  // experts are streamed
+    std::string mode_note;   // how the model runs, one line
+    double load_seconds = 0;        // model file to weights in memory, context not included
+    uint64_t dense_bytes_read = 0;  // tensor data read at load
+    uint64_t expert_bytes = 0;      // routed experts, left on storage
+    cache::MemoryPlan plan;         // of a streaming run
+    bool o_direct = false;          // experts are read by direct I/O
+};
+
+// Not thread-safe: one thread decodes. cancel-like control is by the callbacks.
+class Engine {
+  public:
+    // Loads the model, makes the context, plans memory, maps the cache. Throws bmoe::Error.
+    explicit Engine(const Options &options);
+    ~Engine();
+    Engine(const Engine &) = delete;
+    Engine &operator=(const Engine &) = delete;
+
+    const OpenReport &report() const { return report_; }
+    llama_model *model() const { return model_.get(); }
+    llama_context *context() const { return context_.get(); }
+    backend::ExpertStore *store() const { return store_.get(); }  // nullptr if nothing is streamed
+    int threads() const { return threads_; }
+
+    std::vector<llama_token> tokenize(const std::string &text, bool with_bos) const;
+    std::string piece(llama_token token) const;  // may hold part of a UTF-8 character
+
+    // Decodes `tokens` after what the context holds. Logits of the last one follow from llama_get_logits_ith(context(), -1).
+    // Throws bmoe::Error: the context then holds what it held before the failing batch, and can be used on.
+    void decode(std::span<const llama_token> tokens);
+
+    // Forgets the conversation.
+    void reset();
+
+  private:
+    struct FreeModel {
+        void operator()(llama_model *model) const { llama_model_free(model); }
+    };
+    struct FreeContext {
+        void operator()(llama_context *context) const { llama_free(context); }
+    };
+    struct FreePool {
+        void operator()(ggml_threadpool *pool) const;
+    };
+    void load_streamed(const Options &options, const cache::MemoryLimits &limits);
+    void load_plain(const Options &options);
+    void make_context(const Options &options);
+    void plan_memory(const Options &options, const cache::MemoryLimits &limits);
+    void note(const Options &options, const std::string &line) const;
+
+    OpenReport report_;
+    int threads_ = 1;
+    std::unique_ptr<gguf::ModelFile> file_;
+    std::unique_ptr<backend::ExpertStore> store_;
+    std::unique_ptr<ggml_threadpool, FreePool> pool_;
+    std::unique_ptr<llama_model, FreeModel> model_;
+    std::unique_ptr<llama_context, FreeContext> context_;
+};
+
+}  // namespace bmoe::engine

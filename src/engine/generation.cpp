@@ -1,0 +1,84 @@
+#include "engine/generation.h"
+
+#include <chrono>
+#include <memory>
+
+#include "base/error.h"
+
+namespace bmoe::engine {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+    return std::chrono::duration<double>(end - begin).count();
+}
+
+// Measures an interval from its construction to stop().
+class IntervalMeter {
+  public:
+    explicit IntervalMeter(const Engine &engine) : engine_(engine) {
+        if (engine.store() != nullptr) {
+            experts_ = engine.store()->counters();
+        }
+        usage_ = telemetry::ProcessUsage::now();
+        start_ = Clock::now();
+    }
+    Interval stop() const {
+        Interval interval;
+        interval.seconds = seconds_between(start_, Clock::now());
+        interval.usage = telemetry::ProcessUsage::now().since(usage_);
+        if (engine_.store() != nullptr) {
+            interval.experts = engine_.store()->counters().since(experts_);
+        }
+        return interval;
+    }
+
+  private:
+    const Engine &engine_;
+    backend::StoreCounters experts_;
+    telemetry::ProcessUsage usage_;
+    Clock::time_point start_;
+};
+
+}  // namespace
+
+void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_tokens, const OnText &on_text,
+              GenerationStats &stats) {
+    if (prompt.empty()) {
+        throw Error("the prompt is empty: give some text with -p");
+    }
+    const llama_vocab *vocab = llama_model_get_vocab(engine.model());
+    const std::unique_ptr<llama_sampler, void (*)(llama_sampler *)> sampler(llama_sampler_init_greedy(), llama_sampler_free);
+    stats = {};
+    stats.prompt_tokens = static_cast<uint32_t>(prompt.size());
+    stats.step_seconds.reserve(max_tokens);
+
+    const IntervalMeter prompt_meter(engine);
+    engine.decode(prompt);
+    stats.prompt = prompt_meter.stop();
+
+    const IntervalMeter decode_meter(engine);
+    try {
+        while (stats.generated < max_tokens) {
+            const auto step = Clock::now();
+            const llama_token token = llama_sampler_sample(sampler.get(), engine.context(), -1);
+            if (llama_vocab_is_eog(vocab, token)) {
+                break;
+            }
+            ++stats.generated;
+            if (!on_text(engine.piece(token)) || stats.generated == max_tokens) {
+                break;
+            }
+            engine.decode({&token, 1});
+            stats.step_seconds.push_back(seconds_between(step, Clock::now()));
+        }
+    } catch (...) {
+        stats.decode = decode_meter.stop();
+        throw;
+    }
+    stats.decode = decode_meter.stop();
+}
+
+}  // namespace bmoe::engine

@@ -1,0 +1,40 @@
+// One generation: a prompt, then tokens until the model or the caller ends it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/expert_store.h"
+#include "engine/engine.h"
+#include "telemetry/process_usage.h"
+
+namespace bmoe::engine {
+
+// What happened between two moments of a run.
+struct Interval {
+    double seconds = 0;
+    telemetry::ProcessUsage usage;    // difference
+    backend::StoreCounters experts;  // difference; zero when nothing is streamed
+};
+
+struct GenerationStats {
+    uint32_t prompt_tokens = 0;
+    uint32_t generated = 0;             // tokens handed to the caller
+    Interval prompt;                    // decoding the prompt, to the first token
+    Interval decode;                    // decoding the generated tokens: one step each, the last token's is not needed
+    std::vector<double> step_seconds;  // of each decode step
+};
+
+// Called with each token's text as it comes; false ends the generation.
+using OnText = std::function<bool(std::string_view)>;
+
+// Decodes `prompt` after what the context holds and generates up to `max_tokens` greedily. Throws bmoe::Error; `stats` then
+// holds what was measured up to there.
+void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_tokens, const OnText &on_text,
+              GenerationStats &stats);
+
+}  // namespace bmoe::engine

@@ -1,0 +1,108 @@
+#include "gguf/model_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "gguf/quote.h"
+
+namespace bmoe::gguf {
+
+std::unique_ptr<ModelFile> ModelFile::open(const std::string &path, io::DirectIo mode) {
+    return std::unique_ptr<ModelFile>(new ModelFile(open_shards(path, mode)));
+}
+
+ModelFile::ModelFile(std::vector<Shard> shards) {
+    size_t n_tensors = 0;
+    for (const Shard &shard : shards) {
+        n_tensors += shard.header.tensors.size();
+    }
+    tensors_.reserve(n_tensors);  // index_ points into it
+    for (Shard &shard : shards) {
+        const auto number = static_cast<uint32_t>(shards_.size());
+        for (const TensorInfo &info : shard.header.tensors) {
+            tensors_.push_back({info, number});
+            const auto [twin, is_new] = index_.emplace(tensors_.back().info.name, tensors_.size() - 1);
+            if (!is_new) {
+                throw Error(cat(shard.file->path(), ": tensor ", quote(info.name), " is already in ",
+                                shards_[tensors_[twin->second].shard]->path(), "; the files are of different models"));
+            }
+        }
+        if (io_note_.empty()) {
+            io_note_ = shard.io_note;
+        }
+        shards_.push_back(std::move(shard.file));
+    }
+    metadata_ = std::move(shards.front().header);
+    if (architecture().empty()) {
+        throw Error(cat(shards_.front()->path(), ": has no metadata key 'general.architecture'; it is not a language model"));
+    }
+    layers_ = find_expert_layers(tensors_, shards_.front()->path());
+    check_expert_count();
+}
+
+const Tensor *ModelFile::find(std::string_view name) const {
+    const auto found = index_.find(name);
+    return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+std::string ModelFile::architecture() const { return metadata_.text("general.architecture").value_or(""); }
+
+uint32_t ModelFile::expert_used_count() const {
+    if (layers_.empty()) {
+        return 0;
+    }
+    const auto counts = metadata_.integers(architecture() + ".expert_used_count");
+    return static_cast<uint32_t>(*std::max_element(counts->begin(), counts->end()));
+}
+
+void ModelFile::check_expert_count() const {
+    if (layers_.empty()) {
+        return;
+    }
+    uint32_t n_expert = 0;
+    for (const ExpertLayer &layer : layers_) {
+        n_expert = std::max(n_expert, layer.n_expert);
+    }
+    const std::string key = architecture() + ".expert_used_count";
+    const auto counts = metadata_.integers(key);
+    if (!counts || counts->empty()) {
+        throw Error(cat(shards_.front()->path(), ": holds experts, but its metadata key ", quote(key),
+                        " is missing or not a count; convert the model again"));
+    }
+    const uint64_t used = *std::max_element(counts->begin(), counts->end());
+    if (used < 1 || used > n_expert) {
+        throw Error(cat(shards_.front()->path(), ": metadata key ", quote(key), " says that a token uses ", used, " of ",
+                        n_expert, " experts; the file is damaged"));
+    }
+}
+
+uint64_t ModelFile::file_bytes() const {
+    uint64_t sum = 0;
+    for (const auto &shard : shards_) {
+        sum += shard->size();
+    }
+    return sum;
+}
+
+uint64_t ModelFile::expert_bytes() const {
+    uint64_t sum = 0;
+    for (const ExpertLayer &layer : layers_) {
+        sum += layer.bytes_per_expert() * layer.n_expert;
+    }
+    return sum;
+}
+
+uint64_t ModelFile::dense_bytes() const {
+    uint64_t sum = 0;
+    for (const Tensor &tensor : tensors_) {
+        sum += tensor.info.bytes;
+    }
+    return sum - expert_bytes();
+}
+
+bool ModelFile::is_direct() const {
+    return std::all_of(shards_.begin(), shards_.end(), [](const auto &shard) { return shard->is_direct(); });
+}
+
+}  // namespace bmoe::gguf

@@ -1,0 +1,268 @@
+#include "io/posix_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "io/aligned_buffer.h"
+
+namespace bmoe::io {
+namespace {
+
+// Requests aligned to 4096 are valid on devices with blocks of 512 bytes too, and fit pages.
+constexpr uint32_t kMinBlock = 4096;
+// Slots and buffers carry a block of slack on each side; a file system that wants more than this is read with buffers.
+constexpr uint32_t kMaxBlock = 64 << 10;
+constexpr uint64_t kVerifiedBlocks = 4;  // per offset that is compared
+
+std::string errno_text(int code) {
+    return std::system_category().message(code);
+}
+
+class Descriptor {
+  public:
+    explicit Descriptor(int fd = -1) : fd_(fd) {}
+    Descriptor(Descriptor &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Descriptor &operator=(Descriptor &&other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    ~Descriptor() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+
+    bool is_open() const { return fd_ >= 0; }
+    int get() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+// On failure errno says why.
+Descriptor open_descriptor(const std::string &path, int extra_flags) {
+    int fd = -1;
+    do {
+        fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | extra_flags);
+    } while (fd < 0 && errno == EINTR);
+    return Descriptor(fd);
+}
+
+ssize_t pread_uninterrupted(int fd, std::byte *dst, uint64_t length, uint64_t offset) {
+    ssize_t got = -1;
+    do {
+        got = ::pread(fd, dst, length, static_cast<off_t>(offset));
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+bool same_version(const struct stat &a, const struct stat &b) {
+    return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
+// What the file system wants direct reads to be aligned to; 0 if it says that it has none.
+uint32_t direct_block_size(int fd) {
+#ifdef STATX_DIOALIGN
+    struct statx info = {};
+    if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && (info.stx_mask & STATX_DIOALIGN) != 0) {
+        if (info.stx_dio_offset_align == 0) return 0;
+        return std::max({kMinBlock, info.stx_dio_offset_align, info.stx_dio_mem_align});
+    }
+#else
+    (void)fd;
+#endif
+    return kMinBlock;
+}
+
+// The functions that return a string return what is wrong, without the path, or nothing if all is well.
+class PosixFile final : public RandomAccessFile {
+  public:
+    PosixFile(std::string path, Descriptor buffered, const struct stat &opened)
+        : path_(std::move(path)), buffered_(std::move(buffered)), opened_(opened) {
+        // Experts are read at random; read-ahead would multiply the bytes. Where the advice is refused, reads only cost more.
+        ::posix_fadvise(buffered_.get(), 0, 0, POSIX_FADV_RANDOM);
+    }
+
+    const std::string &path() const override { return path_; }
+    uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
+    uint32_t block_size() const override { return block_; }
+    bool is_direct() const override { return direct_.is_open(); }
+
+    ReadStatus read(uint64_t offset, uint64_t length, std::byte *dst) const override {
+        std::string fault = read_range(offset, length, dst, is_direct());
+        if (fault.empty()) return {};
+        return {cat(path_, ": ", fault)};
+    }
+
+    // Turns direct reads on if they work; otherwise returns why not.
+    std::string enable_direct();
+
+  private:
+    std::string read_range(uint64_t offset, uint64_t length, std::byte *dst, bool directly) const;
+    std::string read_direct(uint64_t offset, uint64_t length, std::byte *dst) const;
+    std::string read_buffered(uint64_t offset, uint64_t length, std::byte *dst) const;
+    std::string compare_reads() const;
+    std::string compare_reads_at(uint64_t offset, uint64_t length, std::byte *direct, std::byte *buffered) const;
+    std::string check_unchanged() const;
+    std::string describe_end(uint64_t offset, uint64_t length) const;
+
+    std::string path_;
+    Descriptor buffered_;
+    Descriptor direct_;
+    struct stat opened_;
+    uint32_t block_ = kMinBlock;
+};
+
+std::string describe_errno(uint64_t offset, uint64_t length, int code) {
+    std::string text = cat("cannot read ", length, " bytes at offset ", offset, ": ", errno_text(code));
+    if (code == EIO) text += "; check the disk and the kernel log";
+    return text;
+}
+
+std::string PosixFile::read_range(uint64_t offset, uint64_t length, std::byte *dst, bool directly) const {
+    if (length == 0) return {};
+    if (offset > size() || length > size() - offset) {
+        return cat(length, " bytes at offset ", offset, " reach beyond the end of the file (size ", size(),
+                   "): the file is incomplete; copy or download it again");
+    }
+    std::string fault =
+        directly ? read_direct(offset, length, dst) : read_buffered(offset, length, dst + span(offset, length).lead);
+    return fault.empty() ? check_unchanged() : fault;
+}
+
+// `dst` is where the span begins.
+std::string PosixFile::read_direct(uint64_t offset, uint64_t length, std::byte *dst) const {
+    const Span blocks = span(offset, length);
+    const uint64_t want = blocks.lead + length;
+    uint64_t done = 0;  // whole blocks, until the range is complete
+    while (done < want) {
+        const ssize_t got = pread_uninterrupted(direct_.get(), dst + done, blocks.length - done, blocks.offset + done);
+        if (got < 0) return describe_errno(offset, length, errno);
+        if (got == 0) return describe_end(offset, length);
+        const uint64_t reached = done + static_cast<uint64_t>(got);
+        if (reached >= want) break;
+        const uint64_t next = reached & ~uint64_t{block_ - 1};
+        // Less than a block arrived: direct reads cannot go on from there.
+        if (next == done) return read_buffered(blocks.offset + done, want - done, dst + done);
+        done = next;
+    }
+    return {};
+}
+
+// `dst` is where the first byte goes.
+std::string PosixFile::read_buffered(uint64_t offset, uint64_t length, std::byte *dst) const {
+    uint64_t done = 0;
+    while (done < length) {
+        const ssize_t got = pread_uninterrupted(buffered_.get(), dst + done, length - done, offset + done);
+        if (got < 0) return describe_errno(offset, length, errno);
+        if (got == 0) return describe_end(offset, length);
+        done += static_cast<uint64_t>(got);
+    }
+    return {};
+}
+
+std::string PosixFile::describe_end(uint64_t offset, uint64_t length) const {
+    struct stat now = {};
+    if (::fstat(buffered_.get(), &now) != 0) now = opened_;
+    return cat(length, " bytes at offset ", offset, " reach beyond the end of the file (size ", now.st_size,
+               "): truncated or replaced while in use; restore the file and restart");
+}
+
+std::string PosixFile::check_unchanged() const {
+    struct stat now = {};
+    if (::fstat(buffered_.get(), &now) != 0) return cat("cannot tell whether the file changed: ", errno_text(errno));
+    if (same_version(now, opened_)) return {};
+    return now.st_size != opened_.st_size ? cat("the file changed while in use (its size was ", opened_.st_size,
+                                                " bytes and is ", now.st_size, "); restart to read the new contents")
+                                          : std::string(
+                                                "the file changed while in use (it was modified after it was opened); "
+                                                "restart to read the new contents");
+}
+
+std::string PosixFile::enable_direct() {
+    const uint32_t block = direct_block_size(buffered_.get());
+    if (block == 0) return "the file system has no direct I/O for this file";
+    if (block > kMaxBlock) return cat("the file system wants direct reads aligned to ", block, " bytes");
+
+    Descriptor direct = open_descriptor(path_, O_DIRECT);
+    if (!direct.is_open()) return cat("the file system refuses direct I/O (", errno_text(errno), ")");
+    struct stat reopened = {};
+    if (::fstat(direct.get(), &reopened) != 0) return cat("direct I/O: ", errno_text(errno));
+    if (reopened.st_dev != opened_.st_dev || reopened.st_ino != opened_.st_ino) {
+        throw Error(cat(path_, ": the file was replaced while it was being opened; try again"));
+    }
+
+    const uint32_t buffered_block = block_;
+    block_ = block;
+    direct_ = std::move(direct);
+    std::string fault = compare_reads();
+    if (!fault.empty()) {
+        direct_ = Descriptor();
+        block_ = buffered_block;
+    }
+    return fault;
+}
+
+// Compares at the start, at places spread over the file, and at the end, where the last block is not whole.
+std::string PosixFile::compare_reads() const {
+    const uint64_t piece = kVerifiedBlocks * block_;
+    const AlignedBuffer direct(piece, block_);
+    const AlignedBuffer buffered(piece, block_);
+    const uint64_t tail = size() > piece ? size() - piece + block_ : 0;
+    for (const uint64_t place : {uint64_t{0}, size() / 4, size() / 2, size() / 4 * 3, tail}) {
+        const uint64_t offset = place & ~uint64_t{block_ - 1};
+        const uint64_t length = std::min(piece, size() - offset);
+        std::string fault = compare_reads_at(offset, length, direct.data(), buffered.data());
+        if (!fault.empty()) return fault;
+    }
+    return {};
+}
+
+std::string PosixFile::compare_reads_at(uint64_t offset, uint64_t length, std::byte *direct,
+                                        std::byte *buffered) const {
+    std::string buffered_fault = read_range(offset, length, buffered, false);
+    ::posix_fadvise(buffered_.get(), static_cast<off_t>(offset), static_cast<off_t>(span(offset, length).length),
+                    POSIX_FADV_DONTNEED);
+    if (!buffered_fault.empty()) throw Error(cat(path_, ": ", buffered_fault));
+
+    std::string direct_fault = read_range(offset, length, direct, true);
+    if (!direct_fault.empty()) return cat("direct reads fail (", direct_fault, ")");
+    const std::byte *end = direct + length;
+    const std::byte *differs = std::mismatch(direct, direct + length, buffered).first;
+    if (differs == end) return {};
+    return cat("direct reads differ from buffered reads at offset ", offset + static_cast<uint64_t>(differs - direct),
+               " (a FUSE mount?)");
+}
+
+}  // namespace
+
+OpenedFile open_posix_file(const std::string &path, DirectIo mode) {
+    const auto fail = [&path](int code) { throw Error(cat(path, ": cannot open the file: ", errno_text(code))); };
+
+    // Before opening: opening a pipe would wait for its writer.
+    struct stat info = {};
+    if (::stat(path.c_str(), &info) != 0) fail(errno);
+    if (S_ISDIR(info.st_mode)) throw Error(cat(path, ": is a directory; give the path of a file in it"));
+    if (!S_ISREG(info.st_mode)) throw Error(cat(path, ": is not a regular file; give the path of a file on a disk"));
+
+    Descriptor buffered = open_descriptor(path, 0);
+    if (!buffered.is_open()) fail(errno);
+    if (::fstat(buffered.get(), &info) != 0) fail(errno);
+
+    auto file = std::make_unique<PosixFile>(path, std::move(buffered), info);
+    std::string note;
+    if (mode == DirectIo::kVerified) {
+        const std::string fault = file->enable_direct();
+        if (!fault.empty()) note = cat(path, ": ", fault, "; using buffered I/O");
+    }
+    return {std::move(file), std::move(note)};
+}
+
+}  // namespace bmoe::io

@@ -1,0 +1,75 @@
+// Lanes: threads that perform positioned reads, demand before speculation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "io/random_access_file.h"
+
+namespace bmoe::io {
+
+enum class Priority { kDemand, kSpeculative };
+
+// One read, owned by the caller, which keeps it alive until `done` has run or cancel() has returned true. Intrusive, so
+// that submitting allocates nothing.
+struct ReadJob {
+    const RandomAccessFile *file = nullptr;
+    uint64_t offset = 0;       // bytes
+    uint64_t length = 0;       // bytes
+    std::byte *dst = nullptr;  // see RandomAccessFile::read
+
+    // Called once, on a lane, after the read. Must not throw and must not call back into the pool's submit or cancel.
+    void (*done)(ReadJob &job, ReadStatus status) = nullptr;
+    void *user = nullptr;
+
+    // The pool's own.
+    ReadJob *next = nullptr;
+    ReadJob *prev = nullptr;
+    uint8_t state = 0;
+};
+
+struct ReadCounters {
+    uint64_t reads = 0;              // finished, those that failed included
+    uint64_t bytes = 0;              // asked for by the reads that succeeded, without the rounding to blocks
+    uint64_t speculative_bytes = 0;  // part of `bytes` that was read at kSpeculative
+    uint64_t busy_ns = 0;            // summed over lanes: time inside reads
+    uint64_t active_ns = 0;          // time with a read in flight; bytes / active_ns is the delivered bandwidth
+};
+
+class ReadPool {
+  public:
+    // Starts `lanes` threads (1..64). Throws bmoe::Error.
+    explicit ReadPool(int lanes);
+    // Finishes reads in flight; those not started complete, on a lane, with an error that says so.
+    ~ReadPool();
+    ReadPool(const ReadPool &) = delete;
+    ReadPool &operator=(const ReadPool &) = delete;
+
+    int lanes() const;
+
+    // Queues jobs in the order given; first in, first out within a priority. A lane takes a speculative job only when no
+    // demand job waits. Thread-safe.
+    void submit(std::span<ReadJob *const> jobs, Priority priority);
+
+    // Takes a job that no lane has started out of the queue: true, and `done` will not run. False if it is being read or
+    // is done. Thread-safe.
+    bool cancel(ReadJob &job);
+
+    // Moves a waiting speculative job to the end of the demand queue; a waiting demand job stays where it is. True if it
+    // was waiting. Thread-safe.
+    bool promote(ReadJob &job);
+
+    // Returns when no job waits and no read or `done` runs. Thread-safe; not to be called from `done`.
+    void drain();
+
+    // Up to now: reads in flight count in busy_ns and active_ns. A read is counted before its `done` runs. Thread-safe.
+    ReadCounters counters() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace bmoe::io

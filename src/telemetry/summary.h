@@ -1,0 +1,40 @@
+// The lines at the end of a run. Their form is a contract (docs/telemetry.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bmoe::telemetry {
+
+// Times in seconds, sizes in bytes. Numbers that could not be measured are negative and printed as -1.
+struct RunSummary {
+    uint32_t prompt_tokens = 0;
+    double prompt_seconds = 0;
+    uint32_t generated = 0;
+    std::vector<double> step_seconds;  // one per decoded token after the first
+    double load_seconds = 0;
+    double first_token_seconds = 0;  // load, context and prompt
+
+    double user_seconds = 0, system_seconds = 0;  // while decoding
+    double decode_seconds = 0;
+    int64_t major_faults = 0, minor_faults = 0;
+    int64_t peak_rss = -1;
+    int threads = 0;
+
+    bool streaming = false;
+    bool o_direct = false;
+    double stall_seconds = 0;          // waiting for experts with nothing to compute
+    uint64_t read_bytes = 0;           // experts, while decoding
+    uint64_t prompt_read_bytes = 0;    // experts, for the prompt
+    double read_active_seconds = 0;    // with a read in flight, while decoding
+    uint64_t hits = 0, misses = 0;     // experts, while decoding
+    uint64_t resident_bytes = 0, slot_bytes = 0;
+    std::string policy;
+    bool huge_pages = false;
+};
+
+// "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:". Without line ends.
+std::vector<std::string> summary_lines(const RunSummary &run);
+
+}  // namespace bmoe::telemetry

@@ -1,0 +1,216 @@
+// The command as a user runs it: real files, real faults.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "gguf/model_file.h"
+#include "tests/apps/run_command.h"
+#include "tests/gguf/scratch.h"
+#include "tests/io/child_process.h"
+
+namespace bmoe::apps::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kDemo = BMOE_DEMO_MODEL;
+const std::string kTiny = BMOE_TINY_MODELS;
+const std::string kPrompt = " -p 'And the king said unto'";
+
+std::string cli(const std::string &model, const std::string &flags) {
+    return quoted(BMOE_CLI) + " -m " + quoted(model) + " -t 2 -c 512 -n 24 " + flags;
+}
+
+std::string streamed(const std::string &model, const std::string &flags = "--cache-mb 2") {
+    return cli(model, "--moe-stream " + flags + kPrompt);
+}
+
+// What every run of this model must print on stdout.
+std::string resident_text(const std::string &model) {
+    const Finished plain = run_command(cli(model, "--no-repack" + kPrompt));
+    EXPECT_EQ(plain.status, 0) << plain.err;
+    return plain.out;
+}
+
+gguf::Bank first_bank(const std::string &model) {
+    return gguf::ModelFile::open(model, io::DirectIo::kOff)->expert_layers().front().banks.front();
+}
+
+TEST(Cli, StreamsTheTextOfTheResidentModelAndSumsUp) {
+    const Finished run = run_command(streamed(kDemo, "--cache-mb 2 --no-repack"));
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, resident_text(kDemo));
+    EXPECT_THAT(run.err, ContainsRegex("generation: 24 tokens, [0-9.]+ s/token \\([0-9.]+ tok/s\\)"));
+    EXPECT_THAT(run.err, ContainsRegex("compute: [0-9.]+ s/token, .* majflt/token [0-9.]+"));
+    EXPECT_THAT(run.err, ContainsRegex("moe-stream: read [0-9]+ MiB \\([0-9.]+ MiB/token\\), [0-9.]+ GiB/s .*o_direct=[01]"));
+    EXPECT_THAT(run.err, ContainsRegex("moe-cache: [0-9.]+% hit, resident [0-9]+ MiB"));
+}
+
+TEST(Cli, RunsWithoutACacheAndWithAnAutomaticOne) {
+    const std::string text = resident_text(kDemo);
+    for (const char *cache : {"0", "auto"}) {
+        const Finished run = run_command(streamed(kDemo, std::string("--no-repack --cache-mb ") + cache));
+        EXPECT_EQ(run.status, 0) << run.err;
+        EXPECT_EQ(run.out, text) << cache;
+    }
+}
+
+TEST(Cli, TakesAnyShard) {
+    const Finished whole = run_command(streamed(kTiny + "/gpt-oss.gguf"));
+    const Finished shard = run_command(streamed(kTiny + "/gpt-oss-00002-of-00003.gguf"));
+    EXPECT_EQ(shard.status, 0) << shard.err;
+    EXPECT_EQ(shard.out, whole.out);
+    EXPECT_EQ(run_command(cli(kTiny + "/gpt-oss-00002-of-00003.gguf", kPrompt)).status, 0);
+}
+
+TEST(Cli, TakesPathsWithSpacesAndUtf8AndLinks) {
+    const gguf::test::Scratch scratch;
+    const std::string link = scratch.folder("mit Leerzeichen") + "/größe.gguf";
+    fs::create_symlink(kDemo, link);
+    EXPECT_EQ(run_command(streamed(link)).status, 0);
+}
+
+TEST(Cli, SaysThatAModelHasNoExperts) {
+    const Finished run = run_command(streamed(kTiny + "/qwen3.gguf"));
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("no experts"));
+}
+
+TEST(Cli, RefusesWhatItCannotRunAndNamesIt) {
+    const gguf::test::Scratch scratch;
+    const std::string missing = scratch.file("nothing.gguf");
+    EXPECT_THAT(run_command(streamed(missing)).err, HasSubstr(missing));
+    EXPECT_EQ(run_command(streamed(missing)).status, 1);
+
+    const std::string cut = scratch.file("cut.gguf");
+    fs::copy_file(kDemo, cut);
+    fs::resize_file(cut, fs::file_size(kDemo) / 2);
+    const Finished truncated = run_command(streamed(cut));
+    EXPECT_EQ(truncated.status, 1);
+    EXPECT_THAT(truncated.err, AllOf(HasSubstr(cut), HasSubstr("blk.")));
+
+    const std::string lonely = scratch.file("gpt-oss-00001-of-00003.gguf");
+    fs::copy_file(kTiny + "/gpt-oss-00001-of-00003.gguf", lonely);
+    const Finished incomplete = run_command(streamed(lonely));
+    EXPECT_EQ(incomplete.status, 1);
+    EXPECT_THAT(incomplete.err, HasSubstr("gpt-oss-00002-of-00003.gguf"));
+
+    fs::copy_file(kTiny + "/gpt-oss-00002-of-00003.gguf", scratch.file("gpt-oss-00002-of-00003.gguf"));
+    fs::copy_file(kTiny + "/lfm2moe-00003-of-00003.gguf", scratch.file("gpt-oss-00003-of-00003.gguf"));
+    const Finished mixed = run_command(streamed(lonely));
+    EXPECT_EQ(mixed.status, 1);
+    EXPECT_THAT(mixed.err, HasSubstr("gpt-oss-00003-of-00003.gguf"));
+
+    for (const char *flags : {"--cache-mb many", "--io-threads 0", "--no-such-flag", "--cache-policy fifo"}) {
+        EXPECT_EQ(run_command(streamed(kDemo, flags)).status, 2) << flags;
+    }
+    EXPECT_THAT(run_command(streamed(kDemo, "--chat")).err, HasSubstr("chat template"));
+}
+
+TEST(Cli, NamesTheExpertThatCannotBeRead) {
+    const gguf::Bank bank = first_bank(kDemo);
+    const std::string fault = "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) + " BMOE_FAULT_PATH=demo-moe BMOE_FAULT_KIND=eio" +
+                              " BMOE_FAULT_OFFSET=" + std::to_string(bank.offset) +
+                              " BMOE_FAULT_LENGTH=" + std::to_string(bank.bytes_per_expert * bank.n_expert) + " ";
+    const Finished run = run_command(fault + streamed(kDemo));
+    EXPECT_EQ(run.status, 1);
+    EXPECT_THAT(run.err, AllOf(HasSubstr(bank.tensor), HasSubstr("expert "), HasSubstr("shard 1 of 1"), HasSubstr("offset ")));
+    EXPECT_THAT(run.err, HasSubstr("generation:"));
+}
+
+TEST(Cli, SurvivesInterruptedAndShortReads) {
+    const std::string text = resident_text(kDemo);
+    for (const char *kind : {"eintr", "short"}) {
+        const std::string fault = "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) + " BMOE_FAULT_PATH=demo-moe BMOE_FAULT_KIND=" + kind + " ";
+        const Finished run = run_command(fault + streamed(kDemo, "--cache-mb 2 --no-repack"));
+        EXPECT_EQ(run.status, 0) << run.err;
+        EXPECT_EQ(run.out, text) << kind;
+    }
+}
+
+TEST(Cli, NoticesAFileThatChangesUnderIt) {
+    const gguf::test::Scratch scratch;
+    const std::string copy = scratch.file("changing.gguf");
+    fs::copy_file(kDemo, copy);
+    // The first token is there when the text grows beyond the prompt; then the file is written to.
+    const Finished run = run_command(quoted(BMOE_CLI) + " -m " + quoted(copy) +
+                                     " --moe-stream --cache-mb 1 -t 2 -c 1024 -n 900" + kPrompt + " >" +
+                                     quoted(scratch.file("text")) + " & pid=$!; while [ $(wc -c <" +
+                                     quoted(scratch.file("text")) + ") -lt 40 ] && kill -0 $pid; do :; done; printf x >>" +
+                                     quoted(copy) + "; wait $pid");
+    EXPECT_EQ(run.status, 1) << run.err;
+    EXPECT_THAT(run.err, AllOf(HasSubstr(copy), HasSubstr("changed")));
+}
+
+TEST(Cli, ReadsBufferedWhereDirectReadsLie) {
+#ifdef BMOE_LYING_FUSE
+    const gguf::test::Scratch scratch;
+    const std::string mount = scratch.folder("mount");
+    const std::string source = scratch.folder("source");
+    fs::copy_file(kDemo, source + "/demo-moe.gguf");
+    io::test::ChildProcess fuse({BMOE_LYING_FUSE, source, mount, "512"});
+    std::string line;
+    if (!fuse.read_line(line) || line != "ready") {
+        GTEST_SKIP() << "no FUSE mount can be made here";
+    }
+    const Finished run = run_command(streamed(mount + "/demo-moe.gguf", "--cache-mb 2 --no-repack"));
+    fuse.terminate();
+    fuse.wait();
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, resident_text(kDemo));
+    EXPECT_THAT(run.err, AllOf(HasSubstr("buffered"), HasSubstr("o_direct=0")));
+#else
+    GTEST_SKIP() << "built without libfuse3";
+#endif
+}
+
+TEST(Cli, RunsFromTmpfs) {
+    if (!fs::is_directory("/dev/shm")) {
+        GTEST_SKIP() << "no tmpfs at /dev/shm";
+    }
+    const std::string copy = "/dev/shm/bmoe-cli-test-" + std::to_string(getpid()) + ".gguf";
+    fs::copy_file(kDemo, copy);
+    const Finished run = run_command(streamed(copy, "--cache-mb 2 --no-repack"));
+    fs::remove(copy);
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, resident_text(kDemo));
+}
+
+TEST(Cli, RefusesAPlanThatACgroupCannotHold) {
+    // v1 and v2 differ in names only.
+    const std::string v1 = "/sys/fs/cgroup/memory";
+    const bool is_v1 = fs::exists(v1 + "/memory.limit_in_bytes");
+    const std::string parent = is_v1 ? v1 : "/sys/fs/cgroup";
+    const std::string group = parent + "/bmoe-cli-test-" + std::to_string(getpid());
+    std::error_code failed;
+    fs::create_directory(group, failed);
+    const std::string limit = group + (is_v1 ? "/memory.limit_in_bytes" : "/memory.max");
+    if (failed || !(std::ofstream(limit) << (100 << 20)).flush()) {
+        fs::remove(group, failed);
+        GTEST_SKIP() << "no memory cgroup can be made here";
+    }
+    const Finished run = run_command("echo $$ >" + quoted(group + "/cgroup.procs") + "; " + streamed(kDemo, "--cache-mb 50"));
+    fs::remove(group, failed);
+    EXPECT_EQ(run.status, 1) << run.err;
+    EXPECT_THAT(run.err, AllOf(HasSubstr("dense"), HasSubstr("cgroup"), HasSubstr("--cache-mb")));
+    EXPECT_THAT(run.err, Not(HasSubstr("generation:")));
+}
+
+TEST(Cli, HelpShowsExamplesAndVersionNamesLlamaCpp) {
+    const Finished help = run_command(quoted(BMOE_CLI) + " --help");
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.out, AllOf(HasSubstr("Examples:"), HasSubstr("--moe-stream"), HasSubstr("--cache-mb")));
+    const Finished version = run_command(quoted(BMOE_CLI) + " --version");
+    EXPECT_EQ(version.status, 0);
+    EXPECT_THAT(version.out, ContainsRegex("bmoe [0-9.]+ \\(llama.cpp [0-9a-f]+\\)"));
+}
+
+}  // namespace
+}  // namespace bmoe::apps::test

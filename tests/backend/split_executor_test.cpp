@@ -1,0 +1,159 @@
+#include "backend/split_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "cache/slot_pool.h"
+#include "ggml-cpu.h"
+#include "tests/backend/small_experts.h"
+
+namespace bmoe::backend::test {
+namespace {
+
+bool same_bits(const std::vector<float> &a, const std::vector<float> &b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// An executor with a thread pool of its own.
+class Team {
+  public:
+    explicit Team(int n_threads) {
+        ggml_threadpool_params params = ggml_threadpool_params_default(n_threads);
+        params.poll = 0;
+        pool_ = ggml_threadpool_new(&params);
+        executor_.set_threadpool(pool_);
+        executor_.set_threads(n_threads);
+    }
+    ~Team() {
+        executor_.set_threadpool(nullptr);
+        ggml_threadpool_free(pool_);
+    }
+    SplitExecutor &executor() { return executor_; }
+
+  private:
+    ggml_threadpool *pool_ = nullptr;
+    SplitExecutor executor_;
+};
+
+// Passes reads on, some of them late and so out of order, some not at all.
+class UnreliableFile : public io::RandomAccessFile {
+  public:
+    UnreliableFile(std::unique_ptr<io::RandomAccessFile> file, std::atomic<int> &failures_left)
+        : file_(std::move(file)), failures_left_(failures_left) {}
+    const std::string &path() const override { return file_->path(); }
+    uint64_t size() const override { return file_->size(); }
+    uint32_t block_size() const override { return file_->block_size(); }
+    bool is_direct() const override { return file_->is_direct(); }
+    io::ReadStatus read(uint64_t offset, uint64_t length, std::byte *dst) const override {
+        const uint32_t n = reads_.fetch_add(1);
+        if (n * 2654435761U % 7 == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(200 + n % 5 * 100));
+        }
+        if (n % 3 == 1 && failures_left_.load() > 0 && failures_left_.fetch_sub(1) > 0) {
+            return {path() + ": injected failure"};
+        }
+        return file_->read(offset, length, dst);
+    }
+
+  private:
+    std::unique_ptr<io::RandomAccessFile> file_;
+    std::atomic<int> &failures_left_;
+    mutable std::atomic<uint32_t> reads_{0};
+};
+
+struct Stress {
+    int threads;
+    int lanes;
+    bool overlap;
+    ggml_type type;
+    bool cached;
+};
+
+class SplitExecutorStress : public testing::TestWithParam<Stress> {};
+
+// Small caches evict all the time; ubatches of one and of many tokens alternate; reads come late and out of order.
+TEST_P(SplitExecutorStress, EqualsResidentUnderEvictionAndLateReads) {
+    std::atomic<int> failures{0};
+    const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };
+    Shape shape;
+    shape.type = GetParam().type;
+    SmallExperts experts(shape, {.io_threads = GetParam().lanes, .overlap = GetParam().overlap}, unreliable);
+    experts.store().set_cache(GetParam().cached ? cache::SlotPool::minimum_budget(experts.store().geometry()) * 2 : 0,
+                              cache::PolicyKind::kReap);
+    Team team(GetParam().threads);
+    std::mt19937 random(3);
+    for (int i = 0; i < 60; ++i) {
+        const uint32_t tokens = i % 3 == 2 ? 17 : 1;
+        const auto visit = experts.visit(team.executor(), i % shape.n_layers, tokens, random);
+        ASSERT_EQ(visit.status, GGML_STATUS_SUCCESS) << i;
+        ASSERT_TRUE(same_bits(visit.streamed, visit.resident)) << i;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Teams, SplitExecutorStress,
+                         testing::Values(Stress{1, 1, true, GGML_TYPE_Q8_0, true}, Stress{2, 4, true, GGML_TYPE_F32, true},
+                                         Stress{3, 4, true, GGML_TYPE_Q8_0, false}, Stress{4, 2, false, GGML_TYPE_Q4_0, true},
+                                         Stress{2, 4, true, GGML_TYPE_F16, false}));
+
+TEST(SplitExecutor, AFailedReadEndsTheVisitAndTheNextOneIsRight) {
+    std::atomic<int> failures{0};
+    const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };
+    SmallExperts experts({}, {.io_threads = 2}, unreliable);
+    experts.store().set_cache(cache::SlotPool::minimum_budget(experts.store().geometry()) * 2, cache::PolicyKind::kLru);
+    Team team(2);
+    std::mt19937 random(5);
+    int failed = 0;
+    for (int i = 0; i < 40; ++i) {
+        failures = i % 4 == 0 ? 1 : 0;
+        const auto visit = experts.visit(team.executor(), i % 3, i % 2 == 0 ? 9 : 1, random);
+        const auto error = experts.store().take_error();
+        if (visit.status == GGML_STATUS_SUCCESS) {
+            EXPECT_FALSE(error.has_value()) << *error;
+            ASSERT_TRUE(same_bits(visit.streamed, visit.resident)) << i;
+        } else {
+            ++failed;
+            ASSERT_TRUE(error.has_value());
+            EXPECT_NE(error->find("injected failure"), std::string::npos) << *error;
+            EXPECT_NE(error->find("_exps.weight"), std::string::npos) << *error;
+        }
+    }
+    EXPECT_GT(failed, 3);
+}
+
+TEST(SplitExecutor, ReadsEachExpertOnceForAUbatch) {
+    Shape shape;
+    shape.n_layers = 1;
+    SmallExperts experts(shape, {.io_threads = 2});
+    for (const bool cached : {false, true}) {
+        const cache::Geometry &geometry = experts.store().geometry();
+        experts.store().set_cache(cached ? cache::SlotPool::minimum_budget(geometry) : 0, cache::PolicyKind::kReap);
+        Team team(2);
+        std::mt19937 random(11);
+        const StoreCounters before = experts.store().counters();
+        experts.visit(team.executor(), 0, 64, random);  // 64 tokens x 2 of 8 experts: all of them
+        const StoreCounters used = experts.store().counters().since(before);
+        EXPECT_EQ(used.reads.reads, 3 * shape.n_expert);
+        EXPECT_EQ(used.reads.bytes, geometry.bytes());
+    }
+}
+
+TEST(SplitExecutor, AFullCacheReadsNothing) {
+    SmallExperts experts({}, {.io_threads = 2});
+    experts.store().set_cache(cache::SlotPool::whole_budget(experts.store().geometry()), cache::PolicyKind::kReap);
+    Team team(2);
+    std::mt19937 random(13);
+    for (uint32_t layer = 0; layer < 3; ++layer) {
+        experts.visit(team.executor(), layer, 64, random);
+    }
+    const StoreCounters before = experts.store().counters();
+    for (uint32_t layer = 0; layer < 3; ++layer) {
+        experts.visit(team.executor(), layer, 1, random);
+    }
+    EXPECT_EQ(experts.store().counters().since(before).reads.reads, 0U);
+}
+
+}  // namespace
+}  // namespace bmoe::backend::test

@@ -1,0 +1,67 @@
+#include "cache/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "cache/slot_pool.h"
+#include "tests/cache/shapes.h"
+
+namespace bmoe::cache {
+namespace {
+
+using test::kMiB;
+
+const MemoryItems kItems{960 * kMiB, 96 * kMiB, 300 * kMiB, 20 * kMiB, 60 * kMiB};
+constexpr uint64_t kItemBytes = 1436 * kMiB;
+
+Geometry large() { return test::uniform(48, 128, 8, {900'000, 900'000, 1'200'000}); }
+
+TEST(MemoryPlan, AddsUpAndReadsSo) {
+    const MemoryPlan plan = plan_fixed(kItems, 4000 * kMiB);
+    EXPECT_EQ(plan.total(), kItemBytes + 4000 * kMiB);
+    EXPECT_EQ(plan.describe(),
+              "dense 960 MiB + KV 96 MiB + compute 300 MiB + staging 20 MiB + other 60 MiB + expert slots 4000 MiB = 5436 MiB");
+}
+
+TEST(MemoryPlan, RoundsItemsUpSoThatTheLineAddsUp) {
+    EXPECT_EQ(plan_fixed({1, 1, 1, 0, kMiB + 1}, 1).describe(),
+              "dense 1 MiB + KV 1 MiB + compute 1 MiB + staging 0 MiB + other 2 MiB + expert slots 1 MiB = 6 MiB");
+}
+
+TEST(MemoryPlan, AutoGivesTheSlotsWhatIsLeftBesideASmallReserve) {
+    const uint64_t free = 6000 * kMiB;
+    const MemoryPlan plan = plan_auto(kItems, large(), free);
+    EXPECT_EQ(plan.slots, free - kItemBytes - 64 * kMiB - free / 50);
+    EXPECT_LT(plan.total(), free);
+}
+
+TEST(MemoryPlan, AutoTakesNoMoreThanAllExpertsNeed) {
+    EXPECT_EQ(plan_auto(kItems, large(), 100'000 * kMiB).slots, SlotPool::whole_budget(large()));
+}
+
+TEST(MemoryPlan, AutoDoesWithoutACacheThatWouldBeTooSmall) {
+    const uint64_t smallest = SlotPool::minimum_budget(large());
+    uint64_t with = 0, without = 0;
+    for (uint64_t free = kItemBytes; free < kItemBytes + 400 * kMiB; free += kMiB / 4) {
+        const uint64_t slots = plan_auto(kItems, large(), free).slots;
+        ASSERT_TRUE(slots == 0 || slots >= smallest);
+        ++(slots == 0 ? without : with);
+    }
+    EXPECT_GT(with, 0u);
+    EXPECT_GT(without, 0u);
+}
+
+TEST(MemoryPlan, AutoRefusesAModelThatDoesNotFitWithTheItems) {
+    EXPECT_NO_THROW(plan_auto(kItems, large(), kItemBytes));
+    try {
+        plan_auto(kItems, large(), kItemBytes - 1);
+        FAIL() << "a plan beyond the free memory was made";
+    } catch (const Error &error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("1435 MiB of free memory"), std::string::npos) << text;
+        EXPECT_NE(text.find("dense 960 MiB + KV 96 MiB"), std::string::npos) << text;
+    }
+}
+
+}  // namespace
+}  // namespace bmoe::cache

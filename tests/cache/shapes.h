@@ -1,0 +1,64 @@
+// Model shapes, visits and files for tests of the cache.
+#pragma once
+
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/geometry.h"
+#include "cache/policy.h"
+
+namespace bmoe::cache::test {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+inline Geometry uniform(uint32_t layers, uint32_t experts, uint32_t top_k, std::vector<uint64_t> slices) {
+    Geometry geometry;
+    geometry.layers.assign(layers, LayerGeometry{experts, top_k, std::move(slices)});
+    return geometry;
+}
+
+// One token's routing.
+inline void visit(Policy &policy, uint16_t layer, const std::vector<int32_t> &experts, Phase phase = Phase::kDecode) {
+    policy.visit({layer, 1, static_cast<uint32_t>(experts.size()), experts, {}, phase});
+}
+
+// A folder below the working directory, removed at the end.
+class ScratchFolder {
+  public:
+    ScratchFolder() {
+        std::string name = (std::filesystem::current_path() / "bmoe_cache_XXXXXX").string();
+        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create a folder like " + name);
+        path_ = name;
+    }
+    ~ScratchFolder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    ScratchFolder(const ScratchFolder &) = delete;
+    ScratchFolder &operator=(const ScratchFolder &) = delete;
+
+    std::string path() const { return path_.string(); }
+
+    // Writes a file, with its folders; returns its path.
+    std::string write(const std::string &name, const std::string &text) const {
+        const std::filesystem::path path = path_.string() + "/" + name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream out(path, std::ios::binary);
+        out << text;
+        out.close();
+        if (!out) throw std::runtime_error("cannot write " + path.string());
+        return path.string();
+    }
+
+  private:
+    std::filesystem::path path_;
+};
+
+}  // namespace bmoe::cache::test

@@ -1,0 +1,128 @@
+// The first promise: streamed logits are those of the resident model, bit for bit, however the streaming is configured.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cache/slot_pool.h"
+#include "gates/run_model.h"
+
+namespace bmoe::gates {
+namespace {
+
+// How much of the expert bank the cache holds.
+enum class CacheSize { kNone, kMinimum, kHalf, kWhole };
+
+struct Setting {
+    CacheSize cache;
+    uint32_t ubatch;
+    uint32_t prompt;
+    int threads;
+    int lanes;
+    bool direct;
+    bool overlap;
+    cache::PolicyKind policy;
+};
+
+constexpr auto kLru = cache::PolicyKind::kLru;
+constexpr auto kReap = cache::PolicyKind::kReap;
+
+// Every value of every axis, and the pairs most likely to go wrong together.
+const Setting kSettings[] = {
+    {CacheSize::kNone, 512, 65, 2, 4, true, true, kReap},     {CacheSize::kNone, 7, 64, 1, 1, true, true, kLru},
+    {CacheSize::kNone, 64, 63, 4, 4, false, false, kReap},    {CacheSize::kMinimum, 512, 700, 2, 4, true, true, kReap},
+    {CacheSize::kMinimum, 1, 63, 2, 4, true, true, kLru},     {CacheSize::kMinimum, 7, 65, 4, 1, true, false, kReap},
+    {CacheSize::kMinimum, 64, 1, 1, 4, false, true, kReap},   {CacheSize::kHalf, 64, 700, 2, 4, true, true, kReap},
+    {CacheSize::kHalf, 512, 64, 4, 4, true, true, kLru},      {CacheSize::kHalf, 1, 65, 1, 4, true, true, kReap},
+    {CacheSize::kHalf, 7, 1, 2, 1, false, true, kLru},        {CacheSize::kWhole, 512, 700, 2, 4, true, true, kLru},
+    {CacheSize::kWhole, 64, 65, 4, 4, true, false, kReap},    {CacheSize::kWhole, 7, 63, 2, 1, true, true, kReap},
+    {CacheSize::kWhole, 1, 1, 2, 4, true, true, kReap},
+};
+
+std::string folder() { return BMOE_TINY_MODELS; }
+
+uint64_t cache_bytes(const cache::Geometry &geometry, CacheSize size) {
+    const uint64_t minimum = cache::SlotPool::minimum_budget(geometry);
+    const uint64_t whole = cache::SlotPool::whole_budget(geometry);
+    switch (size) {
+        case CacheSize::kNone: return 0;
+        case CacheSize::kMinimum: return minimum;
+        case CacheSize::kHalf: return std::max(minimum, whole / 2);
+        case CacheSize::kWhole: return whole;
+    }
+    return 0;
+}
+
+engine::Options options_for(const std::string &model, const Setting &setting, bool stream) {
+    engine::Options options = gate_options(model, stream);
+    options.n_ubatch = setting.ubatch;
+    options.threads = setting.threads;
+    options.io_threads = setting.lanes;
+    options.overlap = setting.overlap;
+    options.policy = setting.policy;
+    options.direct_io = setting.direct ? io::DirectIo::kVerified : io::DirectIo::kOff;
+    return options;
+}
+
+// The streaming engine with the cache size of the setting, which depends on the model's geometry.
+std::unique_ptr<engine::Engine> open_streamed(const std::string &model, const Setting &setting) {
+    auto engine = std::make_unique<engine::Engine>(options_for(model, setting, true));
+    if (engine->store() != nullptr) {
+        engine->store()->set_cache(cache_bytes(engine->store()->geometry(), setting.cache), setting.policy);
+    }
+    return engine;
+}
+
+class Identity : public testing::TestWithParam<std::string> {};
+
+TEST_P(Identity, StreamedLogitsEqualResidentOnes) {
+    const std::string model = folder() + "/" + GetParam();
+    for (const Setting &setting : kSettings) {
+        SCOPED_TRACE(testing::Message() << "cache " << static_cast<int>(setting.cache) << " ubatch " << setting.ubatch
+                                        << " prompt " << setting.prompt << " threads " << setting.threads << " lanes "
+                                        << setting.lanes << " direct " << setting.direct << " overlap " << setting.overlap);
+        const Script script{setting.prompt, 8};
+        engine::Engine resident(options_for(model, setting, false));
+        const std::vector<float> expected = run_script(resident, script);
+        const auto streamed = open_streamed(model, setting);
+        ASSERT_EQ(first_difference(run_script(*streamed, script), expected), -1) << "cold";
+        ASSERT_EQ(first_difference(run_script(*streamed, script), expected), -1) << "warm";
+    }
+}
+
+TEST_P(Identity, HoldsOverALongDecode) {
+    const std::string model = folder() + "/" + GetParam();
+    const Setting setting{CacheSize::kMinimum, 64, 64, 2, 4, true, true, kReap};
+    const Script script{setting.prompt, 512};
+    engine::Engine resident(options_for(model, setting, false));
+    const auto streamed = open_streamed(model, setting);
+    EXPECT_EQ(first_difference(run_script(*streamed, script), run_script(resident, script)), -1);
+}
+
+// File names of the models with experts, sharded forms included.
+std::vector<std::string> models_with_experts() {
+    std::ifstream file(folder() + "/cases.json");
+    std::vector<std::string> names;
+    for (const auto &entry : nlohmann::json::parse(file)) {
+        if (!entry.at("experts").get<bool>()) {
+            continue;
+        }
+        names.push_back(entry.at("file").get<std::string>());
+        if (entry.contains("shards")) {
+            names.push_back(entry.at("shards").at(1).get<std::string>());  // any shard's path will do
+        }
+    }
+    return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Identity, testing::ValuesIn(models_with_experts()), [](const auto &info) {
+    std::string name = info.param;
+    for (char &c : name) {
+        c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+    }
+    return name;
+});
+
+}  // namespace
+}  // namespace bmoe::gates

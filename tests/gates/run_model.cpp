@@ -1,0 +1,107 @@
+#include "gates/run_model.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace bmoe::gates {
+
+namespace {
+
+constexpr uint32_t kContext = 1280;
+
+// A fixed pseudo-random text: routing must vary from token to token.
+std::vector<llama_token> prompt_tokens(uint32_t n, int32_t vocabulary) {
+    std::vector<llama_token> tokens;
+    uint32_t state = 12345;
+    for (uint32_t i = 0; i < n; ++i) {
+        state = state * 1664525 + 1013904223;
+        tokens.push_back(static_cast<llama_token>((state >> 8) % static_cast<uint32_t>(std::min(vocabulary, 256))));
+    }
+    return tokens;
+}
+
+class Batch {
+  public:
+    explicit Batch(int32_t capacity) : batch_(llama_batch_init(capacity, 0, 1)) {}
+    ~Batch() { llama_batch_free(batch_); }
+    Batch(const Batch &) = delete;
+    Batch &operator=(const Batch &) = delete;
+    void add(llama_token token, llama_pos position) {
+        const int32_t i = batch_.n_tokens++;
+        batch_.token[i] = token;
+        batch_.pos[i] = position;
+        batch_.n_seq_id[i] = 1;
+        batch_.seq_id[i][0] = 0;
+        batch_.logits[i] = 1;
+    }
+    llama_batch &get() { return batch_; }
+
+  private:
+    llama_batch batch_;
+};
+
+void decode(engine::Engine &engine, Batch &batch, std::vector<float> &logits) {
+    const int status = llama_decode(engine.context(), batch.get());
+    if (status != 0) {
+        const auto error = engine.store() != nullptr ? engine.store()->take_error() : std::nullopt;
+        throw Error(cat("decode: status ", status, " ", error.value_or("")));
+    }
+    const int32_t vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(engine.model()));
+    for (int32_t i = 0; i < batch.get().n_tokens; ++i) {
+        const float *row = llama_get_logits_ith(engine.context(), i);
+        logits.insert(logits.end(), row, row + vocabulary);
+    }
+}
+
+}  // namespace
+
+engine::Options gate_options(const std::string &model, bool stream) {
+    engine::Options options;
+    options.model = model;
+    options.stream = stream;
+    options.repack = false;
+    options.n_ctx = kContext;
+    options.threads = 2;
+    options.cache_bytes = 0;
+    return options;
+}
+
+std::vector<float> run_script(engine::Engine &engine, const Script &script) {
+    engine.reset();
+    const int32_t vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(engine.model()));
+    const std::vector<llama_token> prompt = prompt_tokens(script.prompt_tokens, vocabulary);
+    const uint32_t n_batch = llama_n_batch(engine.context());
+    std::vector<float> logits;
+    llama_pos position = 0;
+    for (size_t at = 0; at < prompt.size(); at += n_batch) {
+        const size_t n = std::min<size_t>(n_batch, prompt.size() - at);
+        Batch batch(static_cast<int32_t>(n));
+        for (size_t i = 0; i < n; ++i) {
+            batch.add(prompt[at + i], position++);
+        }
+        decode(engine, batch, logits);
+    }
+    for (uint32_t i = 0; i < script.decode_tokens; ++i) {
+        const auto last = logits.end() - vocabulary;
+        Batch batch(1);
+        batch.add(static_cast<llama_token>(std::max_element(last, logits.end()) - last), position++);
+        decode(engine, batch, logits);
+    }
+    return logits;
+}
+
+int64_t first_difference(const std::vector<float> &a, const std::vector<float> &b) {
+    if (a.size() != b.size()) {
+        return static_cast<int64_t>(std::min(a.size(), b.size()));
+    }
+    for (size_t i = 0; i < a.size(); ++i) {
+        if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+            return static_cast<int64_t>(i);
+        }
+    }
+    return -1;
+}
+
+}  // namespace bmoe::gates

@@ -1,0 +1,26 @@
+// Runs a model and returns every logit it computed, for comparisons to the bit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace bmoe::gates {
+
+struct Script {
+    uint32_t prompt_tokens = 64;
+    uint32_t decode_tokens = 8;  // greedy, one at a time
+};
+
+// Logits of all prompt positions and of each decoded token, one after the other, from an empty context.
+std::vector<float> run_script(engine::Engine &engine, const Script &script);
+
+// Options of a gate: small context, no dense repacking unless asked for (resident and streamed must use the same kernels).
+engine::Options gate_options(const std::string &model, bool stream);
+
+// Index of the first difference in bits, or -1.
+int64_t first_difference(const std::vector<float> &a, const std::vector<float> &b);
+
+}  // namespace bmoe::gates

@@ -1,0 +1,37 @@
+// A folder of its own for each test.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include <stdlib.h>
+
+namespace bmoe::gguf::test {
+
+// Below the working directory, which is the build folder under ctest: on a real disk, where /tmp may not be.
+class Scratch {
+  public:
+    Scratch() {
+        std::string name = (std::filesystem::current_path() / "gguf_test_XXXXXX").string();
+        if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder like " + name);
+        path_ = name;
+    }
+    ~Scratch() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    Scratch(const Scratch &) = delete;
+    Scratch &operator=(const Scratch &) = delete;
+
+    std::string file(const std::string &name) const { return (path_ / name).string(); }
+    std::string folder(const std::string &name) const {
+        std::filesystem::create_directories(path_ / name);
+        return (path_ / name).string();
+    }
+
+  private:
+    std::filesystem::path path_;
+};
+
+}  // namespace bmoe::gguf::test
