@@ -13,12 +13,9 @@ endif()
 option(BMOE_FUZZ "Build the fuzzers of tests/fuzz (needs clang's libFuzzer)" ${bmoe_fuzz_default})
 
 # What only bmoe's own code gets, in folders added after the call: a finding of the undefined behaviour sanitizer ends the
-# program, and the fuzzers see coverage.
+# program.
 macro(bmoe_sanitize_own_code)
     if(BMOE_SANITIZE MATCHES "undefined")
         add_compile_options(-fno-sanitize-recover=all)
-    endif()
-    if(BMOE_FUZZ)
-        add_compile_options(-fsanitize=fuzzer-no-link)
     endif()
 endmacro()

@@ -18,16 +18,16 @@ struct Bank {
     uint64_t offset = 0;            // bytes from the start of the shard
     uint64_t bytes_per_expert = 0;  // one slice
     uint32_t n_expert = 0;
-    uint32_t type = 0;              // ggml type id
+    uint32_t type = 0;  // ggml type id
 };
 
 // The banks that one routing decision selects from: the expert tensors of one block and one family
 // ("exps", or "chexps" where a model has a second, chunked set with its own ids).
 struct ExpertLayer {
-    uint32_t block = 0;     // N of "blk.N."
-    std::string family;     // "exps", "chexps"
-    uint32_t n_expert = 0;  // the same for all its banks
-    std::vector<Bank> banks;  // in file order (shard, offset)
+    uint32_t block = 0;                 // N of "blk.N."
+    std::string family;                 // "exps", "chexps"
+    uint32_t n_expert = 0;              // the same for all its banks
+    std::vector<Bank> banks;            // in file order (shard, offset)
     uint64_t bytes_per_expert() const;  // sum over banks
 };
 

@@ -8,8 +8,8 @@
 namespace bmoe::gguf {
 
 struct TypeTraits {
-    std::string_view name;   // as ggml_type_name prints it, e.g. "q4_K"
-    uint32_t block = 0;      // weights per block
+    std::string_view name;  // as ggml_type_name prints it, e.g. "q4_K"
+    uint32_t block = 0;     // weights per block
     uint32_t block_bytes = 0;
 };
 

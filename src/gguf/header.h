@@ -29,14 +29,14 @@ struct TensorInfo {
 
 struct Header {
     uint32_t version = 0;
-    uint64_t alignment = 32;    // general.alignment, bytes
-    uint64_t data_offset = 0;   // start of the tensor data, bytes from the start of the file
+    uint64_t alignment = 32;   // general.alignment, bytes
+    uint64_t data_offset = 0;  // start of the tensor data, bytes from the start of the file
     std::vector<KeyValue> kv;
     std::vector<TensorInfo> tensors;
 
     const KeyValue *find(std::string_view key) const;
     // Empty if there is no such key or its value is not of that kind.
-    std::optional<uint64_t> integer(std::string_view key) const;  // any integer type, non-negative
+    std::optional<uint64_t> integer(std::string_view key) const;                // any integer type, non-negative
     std::optional<std::vector<uint64_t>> integers(std::string_view key) const;  // one, or an array; all non-negative
     std::optional<std::string> text(std::string_view key) const;
 };

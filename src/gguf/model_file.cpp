@@ -35,7 +35,8 @@ ModelFile::ModelFile(std::vector<Shard> shards) {
     }
     metadata_ = std::move(shards.front().header);
     if (architecture().empty()) {
-        throw Error(cat(shards_.front()->path(), ": has no metadata key 'general.architecture'; it is not a language model"));
+        throw Error(
+            cat(shards_.front()->path(), ": has no metadata key 'general.architecture'; it is not a language model"));
     }
     layers_ = find_expert_layers(tensors_, shards_.front()->path());
     check_expert_count();
@@ -72,8 +73,8 @@ void ModelFile::check_expert_count() const {
     }
     const uint64_t used = *std::max_element(counts->begin(), counts->end());
     if (used < 1 || used > n_expert) {
-        throw Error(cat(shards_.front()->path(), ": metadata key ", quote(key), " says that a token uses ", used, " of ",
-                        n_expert, " experts; the file is damaged"));
+        throw Error(cat(shards_.front()->path(), ": metadata key ", quote(key), " says that a token uses ", used,
+                        " of ", n_expert, " experts; the file is damaged"));
     }
 }
 

@@ -27,17 +27,17 @@ class ModelFile {
     explicit ModelFile(std::vector<Shard> shards);
 
     const std::vector<std::unique_ptr<io::RandomAccessFile>> &shards() const { return shards_; }
-    const Header &metadata() const { return metadata_; }  // shard 1's
+    const Header &metadata() const { return metadata_; }             // shard 1's
     const std::vector<Tensor> &tensors() const { return tensors_; }  // by shard, then as in its header
     const Tensor *find(std::string_view name) const;
     const std::vector<ExpertLayer> &expert_layers() const { return layers_; }  // by block, "exps" before "chexps"
 
     std::string architecture() const;
     uint32_t expert_used_count() const;  // largest top-k of any layer; 0 for a model without experts
-    uint64_t file_bytes() const;    // all shards
-    uint64_t expert_bytes() const;  // all banks
-    uint64_t dense_bytes() const;   // all other tensors
-    bool is_direct() const;         // every shard is read directly
+    uint64_t file_bytes() const;         // all shards
+    uint64_t expert_bytes() const;       // all banks
+    uint64_t dense_bytes() const;        // all other tensors
+    bool is_direct() const;              // every shard is read directly
     const std::string &io_note() const { return io_note_; }  // why not, one line; empty if direct or not asked for
 
   private:

@@ -239,7 +239,8 @@ class Parser {
         for (const uint64_t ne : info.ne) {
             const auto product = checked_mul(elements, ne);
             if (!product || *product >= std::numeric_limits<int64_t>::max()) {
-                fail("tensor ", quote(info.name), " has an impossible shape: its elements cannot be counted in 63 bits");
+                fail("tensor ", quote(info.name),
+                     " has an impossible shape: its elements cannot be counted in 63 bits");
             }
             if (ne == 0) {
                 fail("tensor ", quote(info.name), " has a dimension of 0");
@@ -289,8 +290,8 @@ class Parser {
             }
         }
         if (first != nullptr) {
-            fail("the file is ", end - file_size_, " bytes too short: tensor ", quote(first->name), " needs ", first->bytes,
-                 " bytes at offset ", first->offset, ", but the file ends at ", file_size_, " (",
+            fail("the file is ", end - file_size_, " bytes too short: tensor ", quote(first->name), " needs ",
+                 first->bytes, " bytes at offset ", first->offset, ", but the file ends at ", file_size_, " (",
                  std::min(first->bytes, first->offset + first->bytes - file_size_), " bytes of this tensor missing, ",
                  cut - 1, " further tensors cut); download it again");
         }
@@ -300,7 +301,8 @@ class Parser {
         const std::vector<TensorInfo> &tensors = header_.tensors;
         std::vector<size_t> order(tensors.size());
         std::iota(order.begin(), order.end(), size_t{0});
-        std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return tensors[a].offset < tensors[b].offset; });
+        std::sort(order.begin(), order.end(),
+                  [&](size_t a, size_t b) { return tensors[a].offset < tensors[b].offset; });
         for (size_t i = 1; i < order.size(); ++i) {
             const TensorInfo &before = tensors[order[i - 1]];
             const TensorInfo &after = tensors[order[i]];

@@ -127,20 +127,24 @@ std::vector<Shard> open_shards(const std::string &path, io::DirectIo mode) {
     constexpr uint64_t kMostShards = 65535;  // five digits, uint16 in the metadata
     Shard given = open_shard(path, mode);
     const uint64_t count = split_value(given, kSplitCount).value_or(1);
-    std::vector<Shard> shards;
     if (count <= 1) {
-        shards.push_back(std::move(given));
-        return shards;
+        std::vector<Shard> one;
+        one.push_back(std::move(given));
+        return one;
     }
     if (count > kMostShards) {
         throw Error(cat(path, ": claims to be one of ", count, " shards; the file is damaged"));
     }
 
     const std::vector<ShardName> names = shard_names(given, static_cast<uint32_t>(count));
+    std::vector<Shard> shards(count);
+    shards[names.front().number - 1] = std::move(given);
     for (uint32_t number = 1; number <= count; ++number) {
-        Shard shard = number == names.front().number ? std::move(given) : open_shard(find_sibling(names, number), mode);
+        Shard &shard = shards[number - 1];
+        if (!shard.file) {
+            shard = open_shard(find_sibling(names, number), mode);
+        }
         check_number(shard, number, static_cast<uint32_t>(count));
-        shards.push_back(std::move(shard));
     }
     for (const Shard &shard : shards) {
         check_same_text(shards.front(), shard, "general.architecture");

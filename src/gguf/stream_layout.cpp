@@ -1,9 +1,11 @@
 #include "gguf/stream_layout.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "gguf/checked_math.h"
@@ -23,8 +25,11 @@ class Encoder {
         bytes(text.data(), text.size());
     }
     void bytes(const void *data, size_t n) {
-        const auto *begin = static_cast<const std::byte *>(data);
-        out_.insert(out_.end(), begin, begin + n);
+        const size_t at = out_.size();
+        out_.resize(at + n);
+        if (n > 0) {
+            std::memcpy(out_.data() + at, data, n);
+        }
     }
     std::vector<std::byte> take() { return std::move(out_); }
 
@@ -36,7 +41,8 @@ bool is_split_key(const KeyValue &kv) { return kv.key.starts_with("split."); }
 
 // Offsets of the tensors from the start of the data: ggml wants them without gaps, in the order of the header. One more
 // than there are tensors; the last is the size of the data.
-std::vector<uint64_t> data_offsets(const Header &metadata, const std::vector<Tensor> &tensors, const std::string &path) {
+std::vector<uint64_t> data_offsets(const Header &metadata, const std::vector<Tensor> &tensors,
+                                   const std::string &path) {
     std::vector<uint64_t> offsets = {0};
     offsets.reserve(tensors.size() + 1);
     for (const Tensor &tensor : tensors) {

@@ -35,8 +35,9 @@ size_t VirtualGguf::read_piece(uint64_t pos, std::byte *dst, size_t n) {
         std::memcpy(dst, layout_.header.data() + pos, n);
         return n;
     }
-    const auto next = std::upper_bound(layout_.extents.begin(), layout_.extents.end(), pos,
-                                       [](uint64_t at, const StreamLayout::Extent &extent) { return at < extent.begin; });
+    const auto next =
+        std::upper_bound(layout_.extents.begin(), layout_.extents.end(), pos,
+                         [](uint64_t at, const StreamLayout::Extent &extent) { return at < extent.begin; });
     if (next != layout_.extents.begin()) {
         const StreamLayout::Extent &extent = *(next - 1);
         const uint64_t begin = pos - extent.begin;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -221,13 +222,13 @@ TEST_F(ReapPolicyTest, PrefersTheExpertThatIsUsedMore) {
 }
 
 TEST_F(ReapPolicyTest, EvictsTheLayerThatRunsLastAmongEquals) {
-    for (uint16_t l : {0, 1, 0, 1}) visit(policy_, l, {1, 2});  // last visited: 1, so 0 runs next
+    for (int i = 0; i < 2000; ++i) {
+        for (uint16_t l : {0, 1}) visit(policy_, l, {1, 2});
+    }
     policy_.inserted({0, 5});
     policy_.inserted({1, 5});
-    ASSERT_EQ(policy_.score({0, 5}), policy_.score({1, 5}));
+    EXPECT_NEAR(policy_.score({0, 5}) / policy_.score({1, 5}), 1.0f, 0.05f);
     EXPECT_EQ(policy_.victim(0), (ExpertId{1, 5}));
-    visit(policy_, 0, {1, 2});
-    visit(policy_, 1, {1, 2});
     visit(policy_, 0, {1, 2});
     EXPECT_EQ(policy_.victim(0), (ExpertId{0, 5}));
 }
@@ -239,7 +240,7 @@ TEST_F(ReapPolicyTest, KeepsSizeClassesApart) {
 }
 
 TEST_F(ReapPolicyTest, PinsCount) {
-    visit(policy_, 0, {1, 2});
+    for (int i = 0; i < 50; ++i) visit(policy_, 0, {1, 2});
     policy_.inserted({0, 1});
     policy_.inserted({0, 6});
     EXPECT_EQ(policy_.victim(0), (ExpertId{0, 6}));

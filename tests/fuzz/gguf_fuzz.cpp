@@ -23,7 +23,8 @@ void require(bool ok, const char *what) {
 
 void check_header(const Header &header, uint64_t file_size) {
     for (const TensorInfo &info : header.tensors) {
-        require(info.bytes > 0 && info.bytes <= file_size && info.offset <= file_size - info.bytes, "data inside the file");
+        require(info.bytes > 0 && info.bytes <= file_size && info.offset <= file_size - info.bytes,
+                "data inside the file");
         require(info.offset >= header.data_offset, "data after the header");
         require((info.offset - header.data_offset) % header.alignment == 0, "data aligned");
     }

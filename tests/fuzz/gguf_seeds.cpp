@@ -8,7 +8,8 @@ std::vector<std::vector<std::byte>> seeds() {
     using namespace gguf;
     using namespace gguf::test;
     std::vector<std::vector<std::byte>> all;
-    for (const GgufWriter &model : {moe_model(), merged_gate_up_model(), gateless_model(), chunked_model(), metadata(), GgufWriter()}) {
+    for (const GgufWriter &model :
+         {moe_model(), merged_gate_up_model(), gateless_model(), chunked_model(), metadata(), GgufWriter()}) {
         all.push_back(model.bytes());
     }
     const Split parts = split(metadata(), moe_model().tensors, 2, "m");

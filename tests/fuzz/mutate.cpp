@@ -61,7 +61,9 @@ class Mutator {
     const Input &pick(const std::vector<Input> &corpus) { return corpus[below(corpus.size())]; }
 
     // Headers are what the targets parse: most changes go to the front.
-    size_t place(const Input &input) { return below(below(4) == 0 ? input.size() : std::min<size_t>(input.size(), 1024)); }
+    size_t place(const Input &input) {
+        return below(below(4) == 0 ? input.size() : std::min<size_t>(input.size(), 1024));
+    }
 
     void change(Input &input, const std::vector<Input> &corpus) {
         if (input.empty()) {
@@ -92,8 +94,18 @@ class Mutator {
     }
 
     void write_number(Input &input, size_t at) {
-        constexpr std::array<uint64_t, 12> kOdd = {0, 1, 2, 4, 31, 64, 0x7fffffff, 0xffffffff, uint64_t{1} << 32,
-                                                   uint64_t{1} << 61, ~uint64_t{0} >> 1, ~uint64_t{0}};
+        constexpr std::array<uint64_t, 12> kOdd = {0,
+                                                   1,
+                                                   2,
+                                                   4,
+                                                   31,
+                                                   64,
+                                                   0x7fffffff,
+                                                   0xffffffff,
+                                                   uint64_t{1} << 32,
+                                                   uint64_t{1} << 61,
+                                                   ~uint64_t{0} >> 1,
+                                                   ~uint64_t{0}};
         const uint64_t value = kOdd[below(kOdd.size())] + below(3) - 1;
         const size_t width = below(2) == 0 ? 4 : 8;
         for (size_t i = 0; i < width && at + i < input.size(); ++i) {

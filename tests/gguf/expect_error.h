@@ -30,9 +30,8 @@ inline void expect_parts(const std::string &message, std::initializer_list<std::
 }  // namespace bmoe::gguf::test
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage)
-#define EXPECT_ERROR(expression, ...)                                              \
-    do {                                                                           \
-        SCOPED_TRACE(#expression);                                                 \
-        ::bmoe::gguf::test::expect_parts(                                          \
-            ::bmoe::gguf::test::error_of([&] { (void)(expression); }), {__VA_ARGS__}); \
+#define EXPECT_ERROR(expression, ...)                                                                               \
+    do {                                                                                                            \
+        SCOPED_TRACE(#expression);                                                                                  \
+        ::bmoe::gguf::test::expect_parts(::bmoe::gguf::test::error_of([&] { (void)(expression); }), {__VA_ARGS__}); \
     } while (false)

@@ -18,7 +18,9 @@ std::vector<Tensor> tensors_of(const GgufWriter &writer) {
     return tensors;
 }
 
-std::vector<ExpertLayer> layers_of(const GgufWriter &writer) { return find_expert_layers(tensors_of(writer), "m.gguf"); }
+std::vector<ExpertLayer> layers_of(const GgufWriter &writer) {
+    return find_expert_layers(tensors_of(writer), "m.gguf");
+}
 
 std::vector<std::string> projections(const ExpertLayer &layer) {
     std::vector<std::string> names;
@@ -91,11 +93,13 @@ TEST(ExpertLayers, OtherNamesAreDense) {
     GgufWriter writer = test::metadata();
     for (const std::string name :
          {"ffn_up_exps.weight", "blk.x.ffn_up_exps.weight", "blk.1.attn_up_exps.weight", "blk.1.ffn_exps.weight",
-          "blk.1.ffn__exps.weight", "blk.1.ffn_up_exps", "blk.1.ffn_up_shexps.weight", "blk.4294967296.ffn_up_exps.weight",
-          "blk.-1.ffn_up_exps.weight", "v.blk.1.ffn_up_exps.weight", "blk.1.ffn_up_exps.weight.scale"}) {
+          "blk.1.ffn__exps.weight", "blk.1.ffn_up_exps", "blk.1.ffn_up_shexps.weight",
+          "blk.4294967296.ffn_up_exps.weight", "blk.-1.ffn_up_exps.weight", "v.blk.1.ffn_up_exps.weight",
+          "blk.1.ffn_up_exps.weight.scale"}) {
         writer.tensor(name, test::kF32, {4, 4, 4});
     }
-    writer.tensor("blk.1.ffn_up_exps.weight", test::kF32, {4, 4}).tensor("blk.1.ffn_gate_exps.weight", test::kF32, {4, 4, 4, 2});
+    writer.tensor("blk.1.ffn_up_exps.weight", test::kF32, {4, 4})
+        .tensor("blk.1.ffn_gate_exps.weight", test::kF32, {4, 4, 4, 2});
     EXPECT_TRUE(layers_of(writer).empty());
 }
 

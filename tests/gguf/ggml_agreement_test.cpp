@@ -39,8 +39,8 @@ TEST(GgmlAgreement, ReadsTheStreamOfASplitModel) {
     const FilePtr file = open_stream(source);
 
     ggml_context *tensors = nullptr;
-    const std::unique_ptr<gguf_context, void (*)(gguf_context *)> read(gguf_init_from_file_ptr(file.get(), {true, &tensors}),
-                                                                       gguf_free);
+    const std::unique_ptr<gguf_context, void (*)(gguf_context *)> read(
+        gguf_init_from_file_ptr(file.get(), {true, &tensors}), gguf_free);
     const std::unique_ptr<ggml_context, void (*)(ggml_context *)> owner(tensors, ggml_free);
     ASSERT_NE(read, nullptr);
     EXPECT_EQ(gguf_find_key(read.get(), "split.count"), -1);
@@ -51,7 +51,8 @@ TEST(GgmlAgreement, ReadsTheStreamOfASplitModel) {
         ASSERT_GE(id, 0) << tensor.info.name;
         EXPECT_EQ(gguf_get_tensor_size(read.get(), id), tensor.info.bytes);
         std::vector<std::byte> data(tensor.info.bytes);
-        source.read(gguf_get_data_offset(read.get()) + gguf_get_tensor_offset(read.get(), id), data.data(), data.size());
+        source.read(gguf_get_data_offset(read.get()) + gguf_get_tensor_offset(read.get(), id), data.data(),
+                    data.size());
         EXPECT_EQ(data, test::tensor_data(tensor.info.name, data.size()));
     }
 }

@@ -14,7 +14,8 @@ TEST(GgmlTypes, KnowsTypesInUse) {
 }
 
 TEST(GgmlTypes, RetiredAndUnknownIdsAreNone) {
-    for (const uint32_t type : {4U, 5U, 31U, 32U, 33U, 36U, 37U, 38U, 43U, 1000U, ~0U}) EXPECT_FALSE(type_traits(type)) << type;
+    for (const uint32_t type : {4U, 5U, 31U, 32U, 33U, 36U, 37U, 38U, 43U, 1000U, ~0U})
+        EXPECT_FALSE(type_traits(type)) << type;
 }
 
 }  // namespace

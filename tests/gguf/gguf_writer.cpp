@@ -41,7 +41,8 @@ GgufWriter &GgufWriter::string_array(std::string key, const std::vector<std::str
     return kv(std::move(key), ValueType::kArray, std::move(out));
 }
 
-GgufWriter &GgufWriter::tensor(std::string name, uint32_t type, std::vector<uint64_t> ne, std::optional<uint64_t> offset) {
+GgufWriter &GgufWriter::tensor(std::string name, uint32_t type, std::vector<uint64_t> ne,
+                               std::optional<uint64_t> offset) {
     tensors.push_back({std::move(name), type, std::move(ne), offset});
     return *this;
 }

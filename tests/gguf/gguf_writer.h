@@ -58,10 +58,10 @@ class GgufWriter {
 
     std::string magic = "GGUF";
     uint32_t version = 3;
-    uint32_t alignment = 32;                // as used; the key is the caller's to add
-    std::optional<uint64_t> n_kv;           // written instead of the right one
-    std::optional<uint64_t> n_tensors;      // written instead of the right one
-    uint64_t trailing_zeros = 0;            // bytes after the last tensor
+    uint32_t alignment = 32;            // as used; the key is the caller's to add
+    std::optional<uint64_t> n_kv;       // written instead of the right one
+    std::optional<uint64_t> n_tensors;  // written instead of the right one
+    uint64_t trailing_zeros = 0;        // bytes after the last tensor
     std::vector<TensorSpec> tensors;
 
   private:

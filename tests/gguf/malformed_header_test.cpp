@@ -36,7 +36,8 @@ TEST(MalformedHeader, Version) {
 
 TEST(MalformedHeader, Counts) {
     for (const uint64_t count : {uint64_t{1} << 20, uint64_t{1} << 61, ~uint64_t{0}}) {
-        EXPECT_ERROR(parse(changed([&](auto &w) { w.n_kv = count; })), "m.gguf", "metadata keys", std::to_string(count));
+        EXPECT_ERROR(parse(changed([&](auto &w) { w.n_kv = count; })), "m.gguf", "metadata keys",
+                     std::to_string(count));
         EXPECT_ERROR(parse(changed([&](auto &w) { w.n_tensors = count; })), "m.gguf", "tensors", std::to_string(count));
     }
 }
@@ -83,7 +84,8 @@ TEST(MalformedHeader, Strings) {
         const Bytes value = Bytes().number(length).raw("short");
         EXPECT_ERROR(parse(changed([&](auto &w) { w.kv("k", ValueType::kString, value); })), "m.gguf", "'k'",
                      std::to_string(length));
-        const Bytes array = Bytes().number(uint32_t(ValueType::kString)).number(uint64_t{1}).number(length).raw("short");
+        const Bytes array =
+            Bytes().number(uint32_t(ValueType::kString)).number(uint64_t{1}).number(length).raw("short");
         EXPECT_ERROR(parse(changed([&](auto &w) { w.kv("k", ValueType::kArray, array); })), "m.gguf", "'k'",
                      std::to_string(length));
     }
@@ -107,14 +109,15 @@ TEST(MalformedHeader, Alignment) {
         EXPECT_ERROR(parse(changed([&](auto &w) { w.u32("general.alignment", alignment); })), "m.gguf",
                      "general.alignment is " + std::to_string(alignment));
     }
-    EXPECT_ERROR(parse(changed([](auto &w) { w.u16("general.alignment", 32); })), "m.gguf", "general.alignment", "uint32");
+    EXPECT_ERROR(parse(changed([](auto &w) { w.u16("general.alignment", 32); })), "m.gguf", "general.alignment",
+                 "uint32");
     EXPECT_ERROR(parse(changed([](auto &w) { w.text("general.alignment", "32"); })), "m.gguf", "general.alignment");
 }
 
 TEST(MalformedHeader, TensorNames) {
     EXPECT_NO_THROW(parse(changed([](auto &w) { w.tensor(std::string(63, 'n'), test::kF32, {1}); })));
-    EXPECT_ERROR(parse(changed([](auto &w) { w.tensor(std::string(64, 'n'), test::kF32, {1}); })), "m.gguf", "tensor 11",
-                 "64 bytes");
+    EXPECT_ERROR(parse(changed([](auto &w) { w.tensor(std::string(64, 'n'), test::kF32, {1}); })), "m.gguf",
+                 "tensor 11", "64 bytes");
     EXPECT_ERROR(parse(changed([](auto &w) { w.tensor("", test::kF32, {1}); })), "m.gguf", "tensor 11");
     EXPECT_ERROR(parse(changed([](auto &w) { w.tensor(std::string("a\0", 2), test::kF32, {1}); })), "'a\\x00'");
     EXPECT_ERROR(parse(changed([](auto &w) { w.tensor("output_norm.weight", test::kF32, {1}); })), "m.gguf",
@@ -130,7 +133,8 @@ TEST(MalformedHeader, Shapes) {
     EXPECT_ERROR(parse(shape(test::kF32, {4, 0})), "m.gguf", "'t'", "dimension of 0");
     EXPECT_ERROR(parse(shape(test::kQ4_K, {32, 8})), "m.gguf", "'t'", "q4_K", "rows of 32", "256");
     const uint64_t half = uint64_t{1} << 32;
-    for (const auto &ne : std::vector<std::vector<uint64_t>>{{half, half}, {half, half / 2}, {~uint64_t{0}}, {half, half, half}}) {
+    for (const auto &ne :
+         std::vector<std::vector<uint64_t>>{{half, half}, {half, half / 2}, {~uint64_t{0}}, {half, half, half}}) {
         EXPECT_ERROR(parse(shape(test::kF32, ne)), "m.gguf", "'t'", "impossible shape");
     }
     EXPECT_ERROR(parse(shape(test::kF32, {half, half / 4})), "m.gguf", "'t'");
@@ -144,9 +148,7 @@ TEST(MalformedHeader, TensorTypes) {
 }
 
 TEST(MalformedHeader, Offsets) {
-    const auto at = [](uint64_t offset) {
-        return changed([&](auto &w) { w.tensor("t", test::kF32, {64}, offset); });
-    };
+    const auto at = [](uint64_t offset) { return changed([&](auto &w) { w.tensor("t", test::kF32, {64}, offset); }); };
     EXPECT_ERROR(parse(at(33)), "m.gguf", "'t'", "33", "alignment 32");
     EXPECT_ERROR(parse(at(~uint64_t{0} - 31)), "m.gguf", "'t'", "impossible");
     EXPECT_ERROR(parse(at(uint64_t{1} << 62)), "m.gguf", "'t'", "too short");

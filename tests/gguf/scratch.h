@@ -1,11 +1,11 @@
 // A folder of its own for each test.
 #pragma once
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <stdexcept>
 #include <string>
-
-#include <stdlib.h>
 
 namespace bmoe::gguf::test {
 

@@ -40,9 +40,10 @@ TEST(ShardName, IsParsedAndMade) {
 }
 
 TEST(ShardName, OtherNamesAreNone) {
-    for (const std::string path : {"", ".gguf", "a.gguf", "a-00001-of-00002.bin", "a-0001-of-0002.gguf", "a-00003-of-00002.gguf",
-                                   "a-00000-of-00002.gguf", "a00001-of-00002.gguf", "a-0000x-of-00002.gguf",
-                                   "a-00001-of-+0002.gguf", "00001-of-00002.gguf", "a-00001of-00002.gguf"}) {
+    for (const std::string path :
+         {"", ".gguf", "a.gguf", "a-00001-of-00002.bin", "a-0001-of-0002.gguf", "a-00003-of-00002.gguf",
+          "a-00000-of-00002.gguf", "a00001-of-00002.gguf", "a-0000x-of-00002.gguf", "a-00001-of-+0002.gguf",
+          "00001-of-00002.gguf", "a-00001of-00002.gguf"}) {
         EXPECT_FALSE(parse_shard_name(path)) << path;
     }
 }
@@ -158,8 +159,9 @@ TEST_F(ShardsTest, ARenamedShardIsRefused) {
 }
 
 // Rewrites the third shard with other split keys.
-Split with_third(Split split, std::optional<uint16_t> no, std::optional<uint16_t> count, int32_t tensors,
-                 const std::function<void(GgufWriter &)> &add = [](GgufWriter &) {}) {
+Split with_third(
+    Split split, std::optional<uint16_t> no, std::optional<uint16_t> count, int32_t tensors,
+    const std::function<void(GgufWriter &)> &add = [](GgufWriter &) {}) {
     GgufWriter third;
     third.tensors = split.shards[2].tensors;
     if (no) third.u16("split.no", *no);

@@ -25,7 +25,9 @@ std::vector<std::byte> read_all(VirtualGguf &stream) {
     return bytes;
 }
 
-bool is_expert(const Tensor &tensor, const void *) { return tensor.info.name.find("_exps.weight") != std::string::npos; }
+bool is_expert(const Tensor &tensor, const void *) {
+    return tensor.info.name.find("_exps.weight") != std::string::npos;
+}
 
 class VirtualGgufTest : public testing::Test {
   protected:
@@ -44,8 +46,8 @@ class VirtualGgufTest : public testing::Test {
 };
 
 TEST_F(VirtualGgufTest, AWholeModelIsServedAsItIs) {
-    for (const GgufWriter &writer :
-         {test::moe_model(), test::merged_gate_up_model(), test::gateless_model(), test::chunked_model(), test::metadata()}) {
+    for (const GgufWriter &writer : {test::moe_model(), test::merged_gate_up_model(), test::gateless_model(),
+                                     test::chunked_model(), test::metadata()}) {
         const auto model = open(writer);
         VirtualGguf stream(*model, reader_, nullptr);
         EXPECT_EQ(read_all(stream), writer.bytes());
