@@ -12,13 +12,9 @@ export BMOE_LLAMA_CPP_DIR
 endif
 export CMAKE_ARGS
 
-ifndef MODEL
-run_args = -m models/demo-moe.gguf --moe-stream --cache-mb 4 -n 120 -p "And the king said unto" $(ARGS)
-else ifndef ARGS
-run_args = -m "$(MODEL)" --moe-stream --cache-mb auto
-else
-run_args = -m "$(MODEL)" $(ARGS)
-endif
+# ARGS comes last: of an option given twice the last counts.
+run_args = -m "$(or $(MODEL),models/demo-moe.gguf)" --moe-stream --cache-mb $(if $(MODEL),auto,4) \
+    -n 120 -p "And the king said unto" $(ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test lint format bench clean

@@ -28,9 +28,11 @@ std::vector<std::vector<int32_t>> make_routing(const Model &model, uint32_t toke
             std::vector<int32_t> experts;
             std::vector<bool> taken(model.experts);
             while (experts.size() < model.top_k) {
-                const uint32_t drawn = std::min({random() % model.experts, random() % model.experts, random() % model.experts});
+                const uint32_t drawn =
+                    std::min({random() % model.experts, random() % model.experts, random() % model.experts});
                 auto expert = static_cast<int32_t>((drawn + layer * 17) % model.experts);
-                if (token > 0 && random() % 3 == 0) expert = routing[routing.size() - model.layers][random() % model.top_k];
+                if (token > 0 && random() % 3 == 0)
+                    expert = routing[routing.size() - model.layers][random() % model.top_k];
                 if (taken[static_cast<size_t>(expert)]) continue;
                 taken[static_cast<size_t>(expert)] = true;
                 experts.push_back(expert);
@@ -58,7 +60,9 @@ void decode(benchmark::State &state, PolicyKind kind, Model model) {
     const auto run_token = [&](uint32_t token) {
         for (uint32_t layer = 0; layer < model.layers; ++layer) {
             const std::vector<int32_t> &experts = routing[token % kTokens * model.layers + layer];
-            const auto id = [layer](int32_t e) { return ExpertId{static_cast<uint16_t>(layer), static_cast<uint16_t>(e)}; };
+            const auto id = [layer](int32_t e) {
+                return ExpertId{static_cast<uint16_t>(layer), static_cast<uint16_t>(e)};
+            };
             policy->visit({static_cast<uint16_t>(layer), 1, model.top_k, experts, weights, Phase::kDecode});
             for (int32_t e : experts) policy->pin(id(e));
             for (int32_t e : experts) {
@@ -83,7 +87,8 @@ void decode(benchmark::State &state, PolicyKind kind, Model model) {
     while (token < kTokens) run_token(token++);
     used = missed = 0;
     for (auto _ : state) run_token(token++);
-    state.counters["evictions/token"] = benchmark::Counter(static_cast<double>(missed), benchmark::Counter::kAvgIterations);
+    state.counters["evictions/token"] =
+        benchmark::Counter(static_cast<double>(missed), benchmark::Counter::kAvgIterations);
     state.counters["hit %"] = 100.0 - 100.0 * static_cast<double>(missed) / static_cast<double>(used);
 }
 

@@ -1,9 +1,11 @@
-# bmoe_test(NAME <name> SOURCES <file>... LIBS <target>... [LABELS <label>...] [TIMEOUT <seconds>] [ENV <VAR=value>...])
+# bmoe_test(NAME <name> SOURCES <file>... LIBS <target>... [LABELS <label>...] [TIMEOUT <seconds>] [ENV <VAR=value>...]
+#           [SERIAL])
 #
 # A GoogleTest program, with each of its cases known to ctest. Labels say where it runs:
 #   unit   (the default) needs no llama.cpp; runs under address and undefined behaviour sanitizers too (bmoe_unit_tests)
 #   tsan   also runs under the thread sanitizer (bmoe_tsan_tests); give it together with unit
-# Any other label: in the release build only. TIMEOUT is per case.
+# Any other label: in the release build only. TIMEOUT is per case. SERIAL: nothing else runs meanwhile, for tests whose compute
+# threads spin and would starve each other.
 if(NOT BMOE_BUILD_TESTS)
     return()
 endif()
@@ -13,7 +15,7 @@ add_custom_target(bmoe_unit_tests)
 add_custom_target(bmoe_tsan_tests)
 
 function(bmoe_test)
-    cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
+    cmake_parse_arguments(arg "SERIAL" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
     if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "bmoe_test(NAME ${arg_NAME}): NAME and SOURCES are required; unknown: ${arg_UNPARSED_ARGUMENTS}")
     endif()

@@ -42,6 +42,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     app.footer(kExamples);
     app.set_version_flag("--version", std::string("bmoe ") + kVersion + " (llama.cpp " + std::string(kLlamaCppCommit).substr(0, 12) + ")");
     app.get_formatter()->column_width(34);
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 
     std::string cache_mb = "auto";
     std::string policy = "reap";

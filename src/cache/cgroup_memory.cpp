@@ -85,7 +85,8 @@ std::string own_group(const std::string &root, int version) {
         const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
         if (second == std::string::npos) continue;
         const std::string_view controllers = std::string_view(line).substr(first + 1, second - first - 1);
-        const bool match = version == 2 ? line.starts_with("0:") && controllers.empty() : has_word(controllers, "memory");
+        const bool match =
+            version == 2 ? line.starts_with("0:") && controllers.empty() : has_word(controllers, "memory");
         if (match) return line.substr(second + 1);
     }
     return {};
@@ -113,7 +114,8 @@ uint64_t read_reclaimable(const std::string &path, const Files &files) {
     std::ifstream file(path);
     uint64_t sum = 0, value = 0;
     for (std::string name; file >> name >> value;) {
-        if (std::find(files.reclaimable.begin(), files.reclaimable.end(), name) != files.reclaimable.end()) sum += value;
+        if (std::find(files.reclaimable.begin(), files.reclaimable.end(), name) != files.reclaimable.end())
+            sum += value;
     }
     return sum;
 }
@@ -121,7 +123,8 @@ uint64_t read_reclaimable(const std::string &path, const Files &files) {
 // Bytes left in one group; empty if it has no limit.
 std::optional<uint64_t> free_in(const std::string &folder, const Files &files) {
     uint64_t limit = kUnlimited;
-    for (const char *name : files.limits) limit = std::min(limit, read_number(folder + "/" + name).value_or(kUnlimited));
+    for (const char *name : files.limits)
+        limit = std::min(limit, read_number(folder + "/" + name).value_or(kUnlimited));
     if (limit >= kUnlimited) return std::nullopt;
     const uint64_t charged = read_number(folder + "/" + files.usage).value_or(0);
     const uint64_t used = charged - std::min(charged, read_reclaimable(folder + "/memory.stat", files));

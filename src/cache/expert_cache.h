@@ -14,8 +14,8 @@
 namespace bmoe::cache {
 
 struct CacheCounters {
-    uint64_t hits = 0;        // experts found resident by routed()
-    uint64_t misses = 0;      // and not
+    uint64_t hits = 0;    // experts found resident by routed()
+    uint64_t misses = 0;  // and not
     uint64_t admissions = 0;
     uint64_t evictions = 0;
 };

@@ -20,7 +20,8 @@ uint64_t read_available(const std::string &path) {
         uint64_t kib = 0;
         if (words >> name && name == "MemAvailable:" && words >> kib >> unit && unit == "kB") return kib * 1024;
     }
-    throw Error(cat(path, ": has no line 'MemAvailable: ... kB', so free memory is unknown; give --cache-mb a number of MiB"));
+    throw Error(
+        cat(path, ": has no line 'MemAvailable: ... kB', so free memory is unknown; give --cache-mb a number of MiB"));
 }
 
 }  // namespace

@@ -13,9 +13,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 uint64_t mib(uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
 
-uint64_t sum(const MemoryItems &items) {
-    return items.dense + items.kv + items.compute + items.staging + items.other;
-}
+uint64_t sum(const MemoryItems &items) { return items.dense + items.kv + items.compute + items.staging + items.other; }
 
 // What is left alone: 64 MiB for what the plan cannot know (page tables, thread stacks, the allocator's waste) and 2 % of what
 // is free, since MemAvailable is an estimate and other programs grow. Everything else is itemised, so no more is needed.
@@ -27,10 +25,11 @@ uint64_t MemoryPlan::total() const { return sum(items) + slots; }
 
 std::string MemoryPlan::describe() const {
     // Every item is rounded up, and the total is that of the rounded ones: what is read adds up.
-    const uint64_t all = mib(items.dense) + mib(items.kv) + mib(items.compute) + mib(items.staging) + mib(items.other) + mib(slots);
+    const uint64_t all =
+        mib(items.dense) + mib(items.kv) + mib(items.compute) + mib(items.staging) + mib(items.other) + mib(slots);
     return cat("dense ", mib(items.dense), " MiB + KV ", mib(items.kv), " MiB + compute ", mib(items.compute),
-               " MiB + staging ", mib(items.staging), " MiB + other ", mib(items.other), " MiB + expert slots ", mib(slots),
-               " MiB = ", all, " MiB");
+               " MiB + staging ", mib(items.staging), " MiB + other ", mib(items.other), " MiB + expert slots ",
+               mib(slots), " MiB = ", all, " MiB");
 }
 
 MemoryPlan plan_fixed(const MemoryItems &items, uint64_t slots) { return {items, slots}; }
@@ -38,8 +37,9 @@ MemoryPlan plan_fixed(const MemoryItems &items, uint64_t slots) { return {items,
 MemoryPlan plan_auto(const MemoryItems &items, const Geometry &geometry, uint64_t free_bytes) {
     MemoryPlan plan{items, 0};
     if (plan.total() > free_bytes) {
-        throw Error(cat("the model does not fit into ", free_bytes / kMiB, " MiB of free memory even without an expert cache: ",
-                        plan.describe(), "; give a smaller context (-c), a smaller ubatch (-ub), or free memory"));
+        throw Error(cat("the model does not fit into ", free_bytes / kMiB,
+                        " MiB of free memory even without an expert cache: ", plan.describe(),
+                        "; give a smaller context (-c), a smaller ubatch (-ub), or free memory"));
     }
     const uint64_t kept = plan.total() + reserve(free_bytes);
     if (free_bytes <= kept) return plan;

@@ -13,8 +13,7 @@ constexpr uint64_t kMostTransitionBytes = uint64_t{64} << 20;
 
 std::unique_ptr<Policy> make_policy(PolicyKind kind, const Geometry &geometry, std::span<const uint32_t> size_class) {
     if (kind == PolicyKind::kLru) return std::make_unique<LruPolicy>(geometry, size_class);
-    const bool with_transitions =
-        kind == PolicyKind::kReap && TransitionTable::bytes(geometry) <= kMostTransitionBytes;
+    const bool with_transitions = kind == PolicyKind::kReap && TransitionTable::bytes(geometry) <= kMostTransitionBytes;
     return std::make_unique<ReapPolicy>(geometry, size_class, with_transitions);
 }
 

@@ -11,11 +11,12 @@ namespace bmoe::cache {
 
 namespace {
 
-constexpr float kHalfLife = 32.0f;         // tokens
-constexpr float kPrefillWeight = 0.3f;     // of a prompt's token against a generated one, in the hazard table
-constexpr float kTransitionPower = 0.7f;   // of the transitions' odds in the score
-constexpr float kFrequencyFloor = 1e-6f;   // keeps the logarithm finite
-constexpr float kForgotten = 1e-9f;        // frequencies below are 0: the processor is slow with denormal numbers
+constexpr float kHalfLife = 32.0f;        // tokens
+constexpr float kPrefillWeight = 0.3f;    // of a prompt's token against a generated one, in the hazard table
+constexpr float kTransitionPower = 0.7f;  // of the transitions' odds in the score
+constexpr float kFrequencyFloor = 1e-6f;  // keeps the logarithm finite
+constexpr float kForgotten = 1e-9f;       // frequencies below are 0: the processor is slow with denormal numbers
+constexpr uint16_t kNotResident = std::numeric_limits<uint16_t>::max();
 constexpr float kNoWorst = std::numeric_limits<float>::infinity();
 
 uint32_t largest_layer(const Geometry &geometry) {
@@ -34,7 +35,7 @@ ReapPolicy::ReapPolicy(const Geometry &geometry, std::span<const uint32_t> size_
       cell_(index_.count(), HazardTable::row(HazardTable::kOldest)),
       score_(index_.count()),
       pins_(index_.count()),
-      resident_(index_.count()),
+      place_(index_.count(), kNotResident),
       position_(largest_layer(geometry)),
       expected_(largest_layer(geometry)) {
     if (with_transitions) transitions_.emplace(geometry);
@@ -44,6 +45,7 @@ ReapPolicy::ReapPolicy(const Geometry &geometry, std::span<const uint32_t> size_
     weights_.reserve(most_selected);
     for (size_t l = 0; l < layers_.size(); ++l) {
         layers_[l].selected.reserve(most_selected);
+        layers_[l].resident.reserve(geometry.layers[l].n_expert);
         if (size_class[l] >= class_layers_.size()) class_layers_.resize(size_class[l] + 1);
         class_layers_[size_class[l]].push_back(static_cast<uint32_t>(l));
     }
@@ -139,14 +141,22 @@ void ReapPolicy::rate(const Visit &visit) {
 }
 
 void ReapPolicy::inserted(ExpertId id) {
-    assert(!resident_[index_(id)]);
-    resident_[index_(id)] = 1;
+    uint16_t &place = place_[index_(id)];
+    assert(place == kNotResident);
+    std::vector<uint16_t> &resident = layers_[id.layer].resident;
+    place = static_cast<uint16_t>(resident.size());
+    resident.push_back(id.expert);
     if (pins_[index_(id)] == 0) became_evictable(id);
 }
 
 void ReapPolicy::evicted(ExpertId id) {
-    assert(resident_[index_(id)]);
-    resident_[index_(id)] = 0;
+    uint16_t &place = place_[index_(id)];
+    assert(place != kNotResident);
+    std::vector<uint16_t> &resident = layers_[id.layer].resident;
+    place_[index_({id.layer, resident.back()})] = place;
+    resident[place] = resident.back();
+    resident.pop_back();
+    place = kNotResident;
     no_longer_evictable(id);
 }
 
@@ -156,7 +166,7 @@ void ReapPolicy::pin(ExpertId id) {
 
 void ReapPolicy::unpin(ExpertId id) {
     assert(pins_[index_(id)] > 0);
-    if (--pins_[index_(id)] == 0 && resident_[index_(id)]) became_evictable(id);
+    if (--pins_[index_(id)] == 0 && place_[index_(id)] != kNotResident) became_evictable(id);
 }
 
 void ReapPolicy::became_evictable(ExpertId id) {
@@ -175,10 +185,9 @@ void ReapPolicy::find_worst(size_t l) {
     Layer &layer = layers_[l];
     const size_t begin = index_.begin(l);
     layer.worst_score = kNoWorst;
-    for (size_t e = 0; e < index_.experts(l); ++e) {
-        const bool evictable = resident_[begin + e] && pins_[begin + e] == 0;
-        if (evictable && score_[begin + e] < layer.worst_score) {
-            layer.worst = static_cast<uint32_t>(e);
+    for (uint16_t e : layer.resident) {
+        if (pins_[begin + e] == 0 && score_[begin + e] < layer.worst_score) {
+            layer.worst = e;
             layer.worst_score = score_[begin + e];
         }
     }

@@ -37,6 +37,7 @@ class ReapPolicy final : public Policy {
   private:
     struct Layer {
         std::vector<uint16_t> selected;  // by the last token
+        std::vector<uint16_t> resident;  // in no order
         uint32_t worst = 0;              // evictable expert with the lowest score, index in the layer
         float worst_score = 0;           // infinite if there is none
         bool worst_known = false;
@@ -63,11 +64,11 @@ class ReapPolicy final : public Policy {
     std::vector<uint8_t> cell_;     // of the hazard table, as of the last tick
     std::vector<float> score_;
     std::vector<uint32_t> pins_;
-    std::vector<uint8_t> resident_;
+    std::vector<uint16_t> place_;  // in its layer's list of residents; kNotResident if it is not there
 
     // Scratch. By expert of one layer: position on the frequency axis, expected use.
     std::vector<float> position_, expected_;
-    std::vector<uint16_t> now_;    // experts that the token at hand selects
+    std::vector<uint16_t> now_;   // experts that the token at hand selects
     std::vector<float> weights_;  // of these, sum 1
     HazardTable::Counts seen_{}, used_{};
 };

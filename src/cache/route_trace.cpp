@@ -56,7 +56,8 @@ void read_header(const Line &line, RouteTrace &trace) {
         trace.n_expert = parse<uint32_t>(line, *experts, "n_expert");
         trace.top_k = parse<uint32_t>(line, *used, "n_expert_used");
         if (n_layer == 0 || n_layer > kMostLayers) line.fail(cat("n_layer is not from 1 to ", kMostLayers));
-        if (trace.n_expert == 0 || trace.n_expert > kMostExperts) line.fail(cat("n_expert is not from 1 to ", kMostExperts));
+        if (trace.n_expert == 0 || trace.n_expert > kMostExperts)
+            line.fail(cat("n_expert is not from 1 to ", kMostExperts));
         if (trace.top_k == 0 || trace.top_k > trace.n_expert) line.fail("n_expert_used is not from 1 to n_expert");
         trace.expert_bytes.assign(n_layer, 0);
     } else if (const auto number = header_value(line.text, "layer")) {
@@ -90,12 +91,13 @@ Record read_record(const Line &line) {
     for (size_t i = 0; i < kColumns; ++i) {
         const size_t comma = rest.find(',');
         columns[i] = rest.substr(0, comma);
-        if (comma == std::string_view::npos && i + 1 < kColumns) line.fail(cat("has fewer than ", kColumns, " columns"));
+        if (comma == std::string_view::npos && i + 1 < kColumns)
+            line.fail(cat("has fewer than ", kColumns, " columns"));
         rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
     }
-    return {parse<uint32_t>(line, columns[0], "turn"),  parse<uint32_t>(line, columns[1], "phase"),
-            parse<uint32_t>(line, columns[2], "step"),  parse<uint32_t>(line, columns[3], "layer"),
-            parse<uint32_t>(line, columns[4], "rank"),  parse<int32_t>(line, columns[5], "expert"),
+    return {parse<uint32_t>(line, columns[0], "turn"),          parse<uint32_t>(line, columns[1], "phase"),
+            parse<uint32_t>(line, columns[2], "step"),          parse<uint32_t>(line, columns[3], "layer"),
+            parse<uint32_t>(line, columns[4], "rank"),          parse<int32_t>(line, columns[5], "expert"),
             parse<float>(line, columns[6], "the router weight")};
 }
 
@@ -133,15 +135,18 @@ RouteTrace read_route_trace(const std::string &path) {
         if (record.phase > 1) line.fail(cat("phase is ", record.phase, ", not 0 (prefill) or 1 (decode)"));
         const bool same_row = previous && previous->turn == record.turn && previous->phase == record.phase &&
                               previous->step == record.step && previous->layer == record.layer;
-        if (!same_row) trace.rows.push_back({record.layer, record.phase == 0 ? Phase::kPrefill : Phase::kDecode, {}, {}});
+        if (!same_row)
+            trace.rows.push_back({record.layer, record.phase == 0 ? Phase::kPrefill : Phase::kDecode, {}, {}});
         RouteRow &row = trace.rows.back();
-        if (record.rank != row.experts.size()) line.fail(cat("rank is ", record.rank, ", expected ", row.experts.size()));
+        if (record.rank != row.experts.size())
+            line.fail(cat("rank is ", record.rank, ", expected ", row.experts.size()));
         if (record.rank >= trace.top_k) line.fail("a token has more experts than n_expert_used");
         row.experts.push_back(record.expert);
         row.weights.push_back(record.weight);
         previous = record;
     }
-    if (file.bad()) throw Error(cat("route trace ", path, ": reading stopped after line ", number, " with an I/O error"));
+    if (file.bad())
+        throw Error(cat("route trace ", path, ": reading stopped after line ", number, " with an I/O error"));
     if (!previous) throw Error(cat("route trace ", path, ": has no rows of routing"));
     return trace;
 }

@@ -26,7 +26,8 @@ SlotLayout::SlotLayout(const Geometry &geometry) {
     for (const LayerGeometry &layer : geometry.layers) {
         std::vector<uint64_t> room;
         for (uint64_t bytes : layer.slice_bytes) room.push_back(slice_room(bytes, geometry.block_size));
-        auto same = std::find_if(classes_.begin(), classes_.end(), [&](const SizeClass &c) { return c.slice_room == room; });
+        auto same =
+            std::find_if(classes_.begin(), classes_.end(), [&](const SizeClass &c) { return c.slice_room == room; });
         if (same == classes_.end()) {
             classes_.emplace_back();
             same = classes_.end() - 1;

@@ -56,8 +56,9 @@ class SlotPool {
     void give_back(Slot *slot);
 
     // Backs every slot with memory now, so that no page fault is left for the time of decode: a direct read into a page that
-    // was never touched takes the fault inside the kernel, zeroing included. Takes about 0.1 s per GiB; may run on a thread of
-    // its own while the model loads, but no slot may be written meanwhile. Throws bmoe::Error if the memory is not there.
+    // was never touched takes the fault inside the kernel, zeroing included. Takes about 0.1 s per GiB of free memory, more
+    // where the kernel has to reclaim it first. May run on a thread of its own while the model loads, but no slot may be
+    // written meanwhile. Throws bmoe::Error if the memory is not there.
     void prefault();
 
     PoolUsage usage() const;

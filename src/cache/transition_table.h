@@ -23,8 +23,8 @@ class TransitionTable {
     // Expected use of each expert of the layer at the next token, given what this one selected and with which weights (sum 1).
     // An expert's `frequency` stands in for transitions that were not seen. `expected` and `frequency` hold all the layer's
     // experts.
-    void predict(size_t layer, std::span<const uint16_t> selected, std::span<const float> weights, const float *frequency,
-                 float *expected) const;
+    void predict(size_t layer, std::span<const uint16_t> selected, std::span<const float> weights,
+                 const float *frequency, float *expected) const;
 
   private:
     ExpertIndex index_;

@@ -31,9 +31,9 @@ struct ExpertLayer {
     uint64_t bytes_per_expert() const;  // sum over banks
 };
 
-// Finds the banks among a model's tensors: "blk.N.ffn_<projection>_<family>.weight" with three dimensions, the last of which
-// counts the experts. Biases and scales of experts are dense tensors. Layers come by block, "exps" before "chexps".
-// Throws bmoe::Error, naming `path` and the tensors, if banks of one layer hold different numbers of experts.
+// Finds the banks among a model's tensors: "blk.N.ffn_<projection>_<family>.weight" with three dimensions, the last of
+// which counts the experts. Biases and scales of experts are dense tensors. Layers come by block, "exps" before
+// "chexps". Throws bmoe::Error, naming `path` and the tensors, if banks of one layer hold different numbers of experts.
 std::vector<ExpertLayer> find_expert_layers(const std::vector<Tensor> &tensors, const std::string &path);
 
 }  // namespace bmoe::gguf

@@ -1,4 +1,5 @@
-// Sizes of ggml's tensor types, so that a GGUF can be laid out without linking ggml. A test holds the table against ggml's.
+// Sizes of ggml's tensor types, so that a GGUF can be laid out without linking ggml. A test holds the table against
+// ggml's.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,9 @@ namespace bmoe::gguf {
 
 class ModelFile {
   public:
-    // Opens the model that `path` belongs to; `path` may be any shard of a split model ("-00001-of-00003.gguf"). Every shard
-    // is opened with `mode` and checked: all present, numbered right, of one model (same architecture and split counts, no
-    // tensor twice, as many tensors as shard 1 promises). Throws bmoe::Error naming the file.
+    // Opens the model that `path` belongs to; `path` may be any shard of a split model ("-00001-of-00003.gguf"). Every
+    // shard is opened with `mode` and checked: all present, numbered right, of one model (same architecture and split
+    // counts, no tensor twice, as many tensors as shard 1 promises). Throws bmoe::Error naming the file.
     static std::unique_ptr<ModelFile> open(const std::string &path, io::DirectIo mode);
 
     // Of shards that are open already. Throws bmoe::Error.

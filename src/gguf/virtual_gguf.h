@@ -23,8 +23,9 @@ class VirtualGguf {
 
     uint64_t size() const { return layout_.size; }  // bytes of the stream
 
-    // Reads up to `n` bytes at `pos`; returns the bytes advanced, 0 at the end or after an error. Padding reads as zeros.
-    // After an error all reads return 0. Throws nothing: an exception of `skip` is kept as the error. One thread at a time.
+    // Reads up to `n` bytes at `pos`; returns the bytes advanced, 0 at the end or after an error. Padding reads as
+    // zeros. After an error all reads return 0. Throws nothing: an exception of `skip` is kept as the error. One thread
+    // at a time.
     size_t read(uint64_t pos, void *dst, size_t n);
 
     const std::string &error() const { return error_; }  // first error, empty if none

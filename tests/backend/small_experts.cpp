@@ -45,6 +45,7 @@ void fill_with_weights(const std::string &path, const gguf::ModelFile &file, ggm
 
 SmallExperts::SmallExperts(const Shape &shape, const StoreOptions &options, const WrapFile &wrap)
     : shape_(shape), cpu_(ggml_backend_cpu_init()) {
+    ggml_backend_cpu_set_n_threads(cpu_, 1);
     gguf::test::GgufWriter writer;
     writer.text("general.architecture", "test");
     writer.u32("test.expert_count", shape.n_expert);
@@ -135,7 +136,13 @@ SmallExperts::Visit SmallExperts::visit(SplitExecutor &executor, uint32_t layer,
         ggml_backend_tensor_set(x, activations.data(), 0, ggml_nbytes(x));
         ggml_backend_tensor_set(ids, routing.data(), 0, ggml_nbytes(ids));
         ggml_backend_tensor_set(w, router.data(), 0, ggml_nbytes(w));
+        if (stream && before_compute) {
+            before_compute();
+        }
         const ggml_status status = stream ? executor.compute(graph) : ggml_backend_graph_compute(cpu_, graph);
+        if (stream && after_compute) {
+            after_compute();
+        }
         std::vector<float> &values = stream ? result.streamed : result.resident;
         values.resize(ggml_nelements(out));
         ggml_backend_tensor_get(out, values.data(), 0, ggml_nbytes(out));

@@ -45,6 +45,10 @@ class SmallExperts {
     };
     Visit visit(SplitExecutor &executor, uint32_t layer, uint32_t n_tokens, std::mt19937 &random);
 
+    // Called right before and right after each streamed computation, if set.
+    std::function<void()> before_compute;
+    std::function<void()> after_compute;
+
   private:
     ggml_tensor *weight(ggml_context *context, const char *projection, uint32_t layer) const;
 

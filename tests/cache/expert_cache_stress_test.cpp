@@ -1,7 +1,5 @@
 // The cache as an engine uses it: one thread visits layers and evicts, others fill slices and publish them, others compute
 // with what is published. Slots are few, so that nearly every visit evicts.
-#include "cache/expert_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "cache/expert_cache.h"
 #include "tests/cache/shapes.h"
 
 namespace bmoe::cache {
@@ -143,7 +142,8 @@ TEST_P(ExpertCacheStress, ContentsAlwaysMatchTheExpert) {
         checks.wait_for(open.front().checks);
         for (Slot *slot : open.front().slots) {
             bool whole = true;
-            for (const Slice &slice : slot->slices) whole &= slice.state.load(std::memory_order_acquire) == SliceState::kReady;
+            for (const Slice &slice : slot->slices)
+                whole &= slice.state.load(std::memory_order_acquire) == SliceState::kReady;
             if (whole) {
                 cache.unpin(slot);
             } else {
@@ -163,7 +163,8 @@ TEST_P(ExpertCacheStress, ContentsAlwaysMatchTheExpert) {
         std::vector<int32_t> routed;
         for (uint32_t token = 0; token < tokens; ++token) {
             const auto first = static_cast<int32_t>(std::min(random() % kExperts, random() % kExperts));
-            for (uint32_t k = 0; k < kTopK; ++k) routed.push_back((first + static_cast<int32_t>(k * 5)) % static_cast<int32_t>(kExperts));
+            for (uint32_t k = 0; k < kTopK; ++k)
+                routed.push_back((first + static_cast<int32_t>(k * 5)) % static_cast<int32_t>(kExperts));
         }
         const Phase phase = prefill ? Phase::kPrefill : Phase::kDecode;
         cache.visit({layer, tokens, kTopK, routed, {}, phase});
@@ -176,7 +177,12 @@ TEST_P(ExpertCacheStress, ContentsAlwaysMatchTheExpert) {
             ASSERT_EQ(slot->id, id);
             visit.slots.push_back(slot);
             for (size_t s = 0; s < slot->slices.size(); ++s) {
-                Work work{id, s, geometry.layers[layer].slice_bytes[s], &slot->slices[s], fresh && random() % 200 == 0, &visit.reads};
+                Work work{id,
+                          s,
+                          geometry.layers[layer].slice_bytes[s],
+                          &slot->slices[s],
+                          fresh && random() % 200 == 0,
+                          &visit.reads};
                 if (fresh) {
                     work.target->state.store(SliceState::kReading, std::memory_order_relaxed);
                     reads.push(work);
@@ -198,7 +204,8 @@ TEST_P(ExpertCacheStress, ContentsAlwaysMatchTheExpert) {
         for (ExpertId id : missing) {
             if (Slot *slot = cache.admit(id, phase)) {
                 for (const Open &other : open) {
-                    ASSERT_EQ(std::count(other.slots.begin(), other.slots.end(), slot), 0) << "a pinned slot was evicted";
+                    ASSERT_EQ(std::count(other.slots.begin(), other.slots.end(), slot), 0)
+                        << "a pinned slot was evicted";
                 }
                 use(slot, id, true);
             } else {

@@ -14,12 +14,14 @@ uint64_t room_for(uint64_t slots) { return slots * 2 * (12'288 + 4096); }
 
 class ExpertCacheTest : public ::testing::TestWithParam<PolicyKind> {
   protected:
-    static void visit(ExpertCache &cache, uint16_t layer, const std::vector<int32_t> &experts, Phase phase = Phase::kDecode) {
+    static void visit(ExpertCache &cache, uint16_t layer, const std::vector<int32_t> &experts,
+                      Phase phase = Phase::kDecode) {
         cache.visit({layer, 1, static_cast<uint32_t>(experts.size()), experts, {}, phase});
     }
 
     // A whole visit: true for each expert that was a hit.
-    static std::vector<bool> run(ExpertCache &cache, uint16_t layer, const std::vector<int32_t> &experts, Phase phase = Phase::kDecode) {
+    static std::vector<bool> run(ExpertCache &cache, uint16_t layer, const std::vector<int32_t> &experts,
+                                 Phase phase = Phase::kDecode) {
         visit(cache, layer, experts, phase);
         std::vector<Slot *> slots;
         std::vector<bool> hits;
@@ -130,7 +132,9 @@ TEST_P(ExpertCacheTest, WithoutABudgetNothingIsResident) {
     EXPECT_EQ(cache.policy(), nullptr);
 }
 
-TEST_P(ExpertCacheTest, ATooSmallBudgetIsRefused) { EXPECT_THROW(ExpertCache(shape(), room_for(2) - 1, GetParam()), Error); }
+TEST_P(ExpertCacheTest, ATooSmallBudgetIsRefused) {
+    EXPECT_THROW(ExpertCache(shape(), room_for(2) - 1, GetParam()), Error);
+}
 
 TEST_P(ExpertCacheTest, APromptFillsFreeSlots) {
     ExpertCache cache(shape(), room_for(4), GetParam());
@@ -139,9 +143,12 @@ TEST_P(ExpertCacheTest, APromptFillsFreeSlots) {
     EXPECT_EQ(cache.resident_count(), 4u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, ExpertCacheTest, ::testing::Values(PolicyKind::kLru, PolicyKind::kReap, PolicyKind::kReapLite),
+INSTANTIATE_TEST_SUITE_P(Policies, ExpertCacheTest,
+                         ::testing::Values(PolicyKind::kLru, PolicyKind::kReap, PolicyKind::kReapLite),
                          [](const auto &kind) {
-                             return kind.param == PolicyKind::kLru ? "Lru" : kind.param == PolicyKind::kReap ? "Reap" : "ReapLite";
+                             return kind.param == PolicyKind::kLru    ? "Lru"
+                                    : kind.param == PolicyKind::kReap ? "Reap"
+                                                                      : "ReapLite";
                          });
 
 TEST(ExpertCachePrefillTest, UnderReapAPromptReplacesOnlyWhatIsWorthLess) {

@@ -13,7 +13,8 @@ float centre_frequency(int column) { return std::exp2((static_cast<float>(column
 uint8_t cell(uint8_t age, int column) { return static_cast<uint8_t>(HazardTable::row(age) + column); }
 
 TEST(HazardTable, AgesFallIntoNineRows) {
-    const int expected[] = {0, 1, 2, 3, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8};
+    const int expected[] = {0, 1, 2, 3, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6,
+                            7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8};
     ASSERT_EQ(std::size(expected), HazardTable::kOldest + 1u);
     for (uint8_t age = 0; age <= HazardTable::kOldest; ++age) {
         EXPECT_EQ(HazardTable::row(age), expected[age] * HazardTable::kStride) << int{age};

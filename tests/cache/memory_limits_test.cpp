@@ -21,7 +21,10 @@ using test::kMiB;
 // /proc and /sys/fs/cgroup as files in a folder, as a kernel would show them.
 class MemoryLimitsTest : public ::testing::Test {
   protected:
-    MemoryLimitsTest() { root_.write("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8388608 kB\n"); }
+    MemoryLimitsTest() {
+        root_.write("proc/meminfo",
+                    "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8388608 kB\n");
+    }
 
     void mounts(const std::string &lines) {
         root_.write("proc/self/mountinfo", "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n" + lines);
@@ -29,18 +32,23 @@ class MemoryLimitsTest : public ::testing::Test {
     void groups(const std::string &lines) { root_.write("proc/self/cgroup", lines); }
 
     // A group of version 1: the limit, use and total page cache in MiB.
-    void v1(const std::string &folder, const std::string &limit, uint64_t used, uint64_t inactive = 0, uint64_t active = 0) {
+    void v1(const std::string &folder, const std::string &limit, uint64_t used, uint64_t inactive = 0,
+            uint64_t active = 0) {
         root_.write(folder + "/memory.limit_in_bytes", limit + "\n");
         root_.write(folder + "/memory.usage_in_bytes", std::to_string(used * kMiB) + "\n");
-        root_.write(folder + "/memory.stat", "cache 5\ninactive_file 7\nactive_file 7\ntotal_cache 5\ntotal_inactive_file " +
-                                                 std::to_string(inactive * kMiB) + "\ntotal_active_file " + std::to_string(active * kMiB) + "\n");
+        root_.write(folder + "/memory.stat",
+                    "cache 5\ninactive_file 7\nactive_file 7\ntotal_cache 5\ntotal_inactive_file " +
+                        std::to_string(inactive * kMiB) + "\ntotal_active_file " + std::to_string(active * kMiB) +
+                        "\n");
     }
 
-    void v2(const std::string &folder, const std::string &limit, uint64_t used, uint64_t inactive = 0, uint64_t slab = 0) {
+    void v2(const std::string &folder, const std::string &limit, uint64_t used, uint64_t inactive = 0,
+            uint64_t slab = 0) {
         root_.write(folder + "/memory.max", limit + "\n");
         root_.write(folder + "/memory.current", std::to_string(used * kMiB) + "\n");
         root_.write(folder + "/memory.stat", "anon 5\nfile 12345\ninactive_file " + std::to_string(inactive * kMiB) +
-                                                 "\nactive_file 0\nslab_reclaimable " + std::to_string(slab * kMiB) + "\n");
+                                                 "\nactive_file 0\nslab_reclaimable " + std::to_string(slab * kMiB) +
+                                                 "\n");
     }
 
     MemoryLimits read() const { return read_memory_limits(root_.path()); }
@@ -212,8 +220,9 @@ class RealCgroup {
   public:
     explicit RealCgroup(uint64_t limit) {
         const std::string name = "/bmoe_test_" + std::to_string(getpid());
-        for (const auto &[parent, file] : {std::pair<std::string, std::string>{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
-                                           std::pair<std::string, std::string>{"/sys/fs/cgroup", "memory.max"}}) {
+        for (const auto &[parent, file] :
+             {std::pair<std::string, std::string>{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+              std::pair<std::string, std::string>{"/sys/fs/cgroup", "memory.max"}}) {
             if (mkdir((parent + name).c_str(), 0755) != 0) continue;
             path_ = parent + name;
             if (write(file, std::to_string(limit)) && access((path_ + "/cgroup.procs").c_str(), W_OK) == 0) return;
@@ -272,7 +281,7 @@ TEST(MemoryLimits, SeesARealCgroupAndWhatIsUsedInIt) {
     EXPECT_EQ(status, 0);
     EXPECT_GT(seen[0], 180 * kMiB);
     EXPECT_LE(seen[0], kLimit);
-    EXPECT_NEAR(static_cast<double>(seen[0]) - static_cast<double>(seen[1]), static_cast<double>(kUsed), 4.0 * kMiB);
+    EXPECT_NEAR(static_cast<double>(seen[0]) - static_cast<double>(seen[1]), static_cast<double>(kUsed), 10.0 * kMiB);
 }
 
 }  // namespace

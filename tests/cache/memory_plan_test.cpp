@@ -20,7 +20,8 @@ TEST(MemoryPlan, AddsUpAndReadsSo) {
     const MemoryPlan plan = plan_fixed(kItems, 4000 * kMiB);
     EXPECT_EQ(plan.total(), kItemBytes + 4000 * kMiB);
     EXPECT_EQ(plan.describe(),
-              "dense 960 MiB + KV 96 MiB + compute 300 MiB + staging 20 MiB + other 60 MiB + expert slots 4000 MiB = 5436 MiB");
+              "dense 960 MiB + KV 96 MiB + compute 300 MiB + staging 20 MiB + other 60 MiB + expert slots 4000 MiB = "
+              "5436 MiB");
 }
 
 TEST(MemoryPlan, RoundsItemsUpSoThatTheLineAddsUp) {

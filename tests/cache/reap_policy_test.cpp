@@ -34,7 +34,8 @@ class Definition {
         }
     }
 
-    void visit(uint32_t l, const std::vector<int32_t> &selected, const std::vector<float> &weights, double observation) {
+    void visit(uint32_t l, const std::vector<int32_t> &selected, const std::vector<float> &weights,
+               double observation) {
         Layer &layer = state_[l];
         const std::set<int32_t> now(selected.begin(), selected.end());
         std::map<std::pair<int, int>, std::pair<double, double>> cells;
@@ -76,7 +77,8 @@ class Definition {
         const int low = static_cast<int>(x);
         const int high = std::min(low + 1, 13);
         const int row = age_row(layer, e);
-        const double h = (1 - (x - low)) * used_[row][low] / seen_[row][low] + (x - low) * used_[row][high] / seen_[row][high];
+        const double h =
+            (1 - (x - low)) * used_[row][low] / seen_[row][low] + (x - low) * used_[row][high] / seen_[row][high];
         if (!with_transitions_) return h;
         double m = 0.0, total = 0.0;
         for (float w : layer.weights) total += w;
@@ -119,7 +121,9 @@ class Definition {
         while (age < first[row]) --row;
         return row;
     }
-    static int column(double f) { return std::clamp(static_cast<int>(std::floor((std::log2(f + 1e-6) + 9) * 1.6)), 0, 13); }
+    static int column(double f) {
+        return std::clamp(static_cast<int>(std::floor((std::log2(f + 1e-6) + 9) * 1.6)), 0, 13);
+    }
 
     uint32_t layers_, experts_;
     bool with_transitions_;
@@ -147,7 +151,8 @@ TEST_P(ReapDefinitionTest, ScoresAndVictimsFollowTheDefinition) {
             while (selected.size() < kTopK) {
                 // Squared: some experts are hot. A shift with time: the hot ones change.
                 const double u = static_cast<double>(random()) / 4294967296.0;
-                const auto e = static_cast<int32_t>((static_cast<uint32_t>(u * u * kExperts) + l * 3 + token / 100) % kExperts);
+                const auto e =
+                    static_cast<int32_t>((static_cast<uint32_t>(u * u * kExperts) + l * 3 + token / 100) % kExperts);
                 if (std::find(selected.begin(), selected.end(), e) != selected.end()) continue;
                 selected.push_back(e);
                 weights.push_back(0.1f + static_cast<float>(random() % 100));
@@ -167,7 +172,8 @@ TEST_P(ReapDefinitionTest, ScoresAndVictimsFollowTheDefinition) {
                 ASSERT_TRUE(resident.contains({victim->layer, victim->expert}));
                 const double worth = definition.worth(l, *victim, policy.score(*victim));
                 for (const auto &[layer, expert] : resident) {
-                    const bool pinned = layer == l && std::find(selected.begin(), selected.end(), expert) != selected.end();
+                    const bool pinned =
+                        layer == l && std::find(selected.begin(), selected.end(), expert) != selected.end();
                     if (pinned) {
                         ASSERT_NE(*victim, (ExpertId{layer, expert}));
                     } else {
@@ -202,7 +208,8 @@ TEST_F(ReapPolicyTest, AVisitOfManyTokensCountsAsManyVisits) {
     const std::vector<float> weights{0.6f, 0.4f, 0.5f, 0.5f, 0.9f, 0.1f, 0.7f, 0.3f};
     policy_.visit({1, 4, 2, experts, weights, Phase::kPrefill});
     for (size_t token = 0; token < 4; ++token) {
-        one_by_one.visit({1, 1, 2, std::span(experts).subspan(token * 2, 2), std::span(weights).subspan(token * 2, 2), Phase::kPrefill});
+        one_by_one.visit({1, 1, 2, std::span(experts).subspan(token * 2, 2), std::span(weights).subspan(token * 2, 2),
+                          Phase::kPrefill});
     }
     for (uint16_t e = 0; e < 8; ++e) EXPECT_EQ(policy_.score({1, e}), one_by_one.score({1, e})) << e;
 }

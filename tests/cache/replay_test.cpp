@@ -62,8 +62,8 @@ TEST(Replay, CountsBytesOfDecodeOnly) {
     trace.top_k = 2;
     trace.expert_bytes = {100, 300};
     trace.rows = {{0, Phase::kPrefill, {0, 1}, {1, 1}},
-                  {0, Phase::kDecode, {0, 2}, {1, 1}},    // hit, miss
-                  {1, Phase::kDecode, {3, 2}, {1, 1}},    // miss, miss
+                  {0, Phase::kDecode, {0, 2}, {1, 1}},   // hit, miss
+                  {1, Phase::kDecode, {3, 2}, {1, 1}},   // miss, miss
                   {0, Phase::kDecode, {1, 2}, {1, 1}}};  // hit, hit
     const ReplayResult all = replay(trace, PolicyKind::kLru, 1600);
     EXPECT_EQ(all.hit_bytes, 300u);
@@ -138,7 +138,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto &published) {
         const std::string file = published.param.file;
         const PolicyKind kind = published.param.kind;
-        return file.substr(0, file.find('.')) + (kind == PolicyKind::kLru ? "Lru" : kind == PolicyKind::kReap ? "Reap" : "ReapLite");
+        return file.substr(0, file.find('.')) + (kind == PolicyKind::kLru    ? "Lru"
+                                                 : kind == PolicyKind::kReap ? "Reap"
+                                                                             : "ReapLite");
     });
 
 }  // namespace

@@ -53,25 +53,29 @@ TEST_F(RouteTraceTest, NamesFileAndLineOfWhatIsWrong) {
     EXPECT_NE(error(kHeader + good + "0,1,0,2,0,1,0.1,0,0\n").find("line 7: layer 2"), std::string::npos);
     EXPECT_NE(error(kHeader + good + "0,2,0,1,0,1,0.1,0,0\n").find("line 7: phase is 2"), std::string::npos);
     EXPECT_NE(error(kHeader + good + "0,1,0,1,1,1,0.1,0,0\n").find("line 7: rank is 1, expected 0"), std::string::npos);
-    EXPECT_NE(error(kHeader + good + "0,1,0,1,0,x,0.1,0,0\n").find("line 7: expert is not a valid number: 'x'"), std::string::npos);
+    EXPECT_NE(error(kHeader + good + "0,1,0,1,0,x,0.1,0,0\n").find("line 7: expert is not a valid number: 'x'"),
+              std::string::npos);
     EXPECT_NE(error(kHeader + good + "0,1,0,1,0\n").find("line 7: has fewer than 7 columns"), std::string::npos);
-    EXPECT_NE(error(kHeader + good + "0,1,0,0,1,1,0.1\n0,1,0,0,2,2,0.1\n").find("line 8: a token has more experts"), std::string::npos);
+    EXPECT_NE(error(kHeader + good + "0,1,0,0,1,1,0.1\n0,1,0,0,2,2,0.1\n").find("line 8: a token has more experts"),
+              std::string::npos);
 }
 
 TEST_F(RouteTraceTest, RefusesHeadersThatLackSomething) {
     const std::string row = "0,1,0,0,0,3,0.75,0,1000\n";
     EXPECT_NE(error("turn,phase\n" + row).find("line 1: is not '# route_trace v1'"), std::string::npos);
     EXPECT_NE(error("# route_trace v1\n" + row).find("line 2: rows begin before the header"), std::string::npos);
-    EXPECT_NE(error("# route_trace v1\n# model=m n_layer=2 n_expert=8\n" + row).find("line 2: n_layer, n_expert or"), std::string::npos);
-    EXPECT_NE(error("# route_trace v1\n# model=m n_layer=2 n_expert=8 n_expert_used=9\n").find("n_expert_used is not"), std::string::npos);
-    EXPECT_NE(error("# route_trace v1\n# model=m n_layer=1 n_expert=8 n_expert_used=2\n" + row).find("no expert_bytes for layer 0"), std::string::npos);
+    EXPECT_NE(error("# route_trace v1\n# model=m n_layer=2 n_expert=8\n" + row).find("line 2: n_layer, n_expert or"),
+              std::string::npos);
+    EXPECT_NE(error("# route_trace v1\n# model=m n_layer=2 n_expert=8 n_expert_used=9\n").find("n_expert_used is not"),
+              std::string::npos);
+    EXPECT_NE(error("# route_trace v1\n# model=m n_layer=1 n_expert=8 n_expert_used=2\n" + row)
+                  .find("no expert_bytes for layer 0"),
+              std::string::npos);
     EXPECT_NE(error(kHeader).find("has no rows"), std::string::npos);
     EXPECT_NE(error("").find("has no rows"), std::string::npos);
 }
 
-TEST_F(RouteTraceTest, AMissingFileIsAnError) {
-    EXPECT_THROW(read_route_trace(folder_.path() + "/none.csv"), Error);
-}
+TEST_F(RouteTraceTest, AMissingFileIsAnError) { EXPECT_THROW(read_route_trace(folder_.path() + "/none.csv"), Error); }
 
 }  // namespace
 }  // namespace bmoe::cache

@@ -12,7 +12,9 @@ namespace {
 Geometry mixed() {
     Geometry geometry;
     for (int i = 0; i < 6; ++i) {
-        geometry.layers.push_back({64, i == 0 ? 6u : 4u, i % 3 == 2 ? std::vector<uint64_t>{300'000, 500'000} : std::vector<uint64_t>{100'000, 100'000}});
+        geometry.layers.push_back(
+            {64, i == 0 ? 6u : 4u,
+             i % 3 == 2 ? std::vector<uint64_t>{300'000, 500'000} : std::vector<uint64_t>{100'000, 100'000}});
     }
     return geometry;
 }

@@ -9,8 +9,8 @@ namespace {
 
 using Ids = std::vector<uint16_t>;
 
-std::vector<float> predict(const TransitionTable &table, size_t layer, const Ids &selected, const std::vector<float> &weights,
-                           const std::vector<float> &frequency) {
+std::vector<float> predict(const TransitionTable &table, size_t layer, const Ids &selected,
+                           const std::vector<float> &weights, const std::vector<float> &frequency) {
     std::vector<float> expected(frequency.size());
     table.predict(layer, selected, weights, frequency.data(), expected.data());
     return expected;

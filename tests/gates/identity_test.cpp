@@ -32,7 +32,7 @@ constexpr auto kReap = cache::PolicyKind::kReap;
 const Setting kSettings[] = {
     {CacheSize::kNone, 512, 65, 2, 4, true, true, kReap},     {CacheSize::kNone, 7, 64, 1, 1, true, true, kLru},
     {CacheSize::kNone, 64, 63, 4, 4, false, false, kReap},    {CacheSize::kMinimum, 512, 700, 2, 4, true, true, kReap},
-    {CacheSize::kMinimum, 1, 63, 2, 4, true, true, kLru},     {CacheSize::kMinimum, 7, 65, 4, 1, true, false, kReap},
+    {CacheSize::kMinimum, 1, 63, 2, 4, true, true, kLru},     {CacheSize::kMinimum, 7, 65, 2, 1, true, false, kReap},
     {CacheSize::kMinimum, 64, 1, 1, 4, false, true, kReap},   {CacheSize::kHalf, 64, 700, 2, 4, true, true, kReap},
     {CacheSize::kHalf, 512, 64, 4, 4, true, true, kLru},      {CacheSize::kHalf, 1, 65, 1, 4, true, true, kReap},
     {CacheSize::kHalf, 7, 1, 2, 1, false, true, kLru},        {CacheSize::kWhole, 512, 700, 2, 4, true, true, kLru},
@@ -82,7 +82,8 @@ TEST_P(Identity, StreamedLogitsEqualResidentOnes) {
         SCOPED_TRACE(testing::Message() << "cache " << static_cast<int>(setting.cache) << " ubatch " << setting.ubatch
                                         << " prompt " << setting.prompt << " threads " << setting.threads << " lanes "
                                         << setting.lanes << " direct " << setting.direct << " overlap " << setting.overlap);
-        const Script script{setting.prompt, 8};
+        // ggml's barriers spin: with more threads than cores, every operator of a step costs a time slice.
+        const Script script{setting.prompt, setting.threads > 2 ? 2U : 8U};
         engine::Engine resident(options_for(model, setting, false));
         const std::vector<float> expected = run_script(resident, script);
         const auto streamed = open_streamed(model, setting);

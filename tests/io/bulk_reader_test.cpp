@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "fake_files.h"
@@ -129,6 +131,8 @@ TEST(BulkReaderTest, ReturnsTheFirstErrorByOffset) {
         const auto covers = [&](uint64_t at) { return at >= offset && at - offset < length; };
         if (covers(kChunk)) {
             later_failed.pass();
+            // Time for the later error to be recorded; the result is the same without it.
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
             return ReadStatus{"first"};
         }
         if (covers(3 * kChunk)) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
+#include <chrono>
 #include <deque>
 #include <thread>
 
@@ -71,9 +73,7 @@ class Jobs {
     std::vector<uint64_t> order_;
 };
 
-void submit(ReadPool &pool, std::vector<ReadJob *> jobs, Priority priority) {
-    pool.submit(jobs, priority);
-}
+void submit(ReadPool &pool, std::vector<ReadJob *> jobs, Priority priority) { pool.submit(jobs, priority); }
 
 // A pool of one lane that is held inside the read of a blocking job, so that all else waits.
 class HeldPoolTest : public ::testing::Test {
@@ -234,38 +234,39 @@ TEST(ReadPoolTest, RefusesLaneCountsOutOfRange) {
     EXPECT_EQ(most.lanes(), 64);
 }
 
-TEST(ReadPoolTest, LanesReadAtTheSameTime) {
-    // Every read waits until all three are inside of a read: with fewer lanes at work this would not end.
-    Gate all_in;
-    std::atomic<int> inside{0};
-    const FakeFile file(make_contents(4096), [&](uint64_t, uint64_t, std::byte *) {
-        if (++inside == 3) all_in.open();
-        all_in.pass();
-        return ReadStatus{};
-    });
-    Jobs jobs(file);
-    ReadPool pool(3);
-    submit(pool, {&jobs.add(1, 1), &jobs.add(2, 1), &jobs.add(3, 1)}, Priority::kDemand);
-    pool.drain();
-    const ReadCounters counters = pool.counters();
-    EXPECT_EQ(counters.reads, 3u);
+// Every read waits until three are inside of one: with fewer lanes at work these two would not end. Repeated, so that the
+// lanes sleep when jobs come.
+class LanesTogetherTest : public ::testing::Test {
+  protected:
+    static constexpr int kLanes = 3;
+    static constexpr int kRounds = 200;
+
+    std::barrier<> together_{kLanes};
+    FakeFile file_{make_contents(4096), [this](uint64_t, uint64_t, std::byte *) {
+                       together_.arrive_and_wait();
+                       return ReadStatus{};
+                   }};
+    Jobs jobs_{file_};
+    ReadPool pool_{kLanes};
+};
+
+TEST_F(LanesTogetherTest, ReadJobsThatWereSubmittedTogether) {
+    for (int round = 0; round < kRounds; ++round) {
+        submit(pool_, {&jobs_.add(1, 1), &jobs_.add(2, 1), &jobs_.add(3, 1)}, Priority::kDemand);
+        pool_.drain();
+    }
+    const ReadCounters counters = pool_.counters();
+    EXPECT_EQ(counters.reads, 3u * kRounds);
     EXPECT_GT(counters.busy_ns, counters.active_ns);
     EXPECT_LE(counters.busy_ns, 3 * counters.active_ns);
 }
 
-TEST(ReadPoolTest, LanesWakeForJobsSubmittedOneByOne) {
-    Gate all_in;
-    std::atomic<int> inside{0};
-    const FakeFile file(make_contents(4096), [&](uint64_t, uint64_t, std::byte *) {
-        if (++inside == 4) all_in.open();
-        all_in.pass();
-        return ReadStatus{};
-    });
-    Jobs jobs(file);
-    ReadPool pool(4);
-    for (uint64_t i = 0; i < 4; ++i) submit(pool, {&jobs.add(i, 1)}, Priority::kSpeculative);
-    pool.drain();
-    EXPECT_EQ(pool.counters().speculative_bytes, 4u);
+TEST_F(LanesTogetherTest, ReadJobsThatWereSubmittedOneByOne) {
+    for (int round = 0; round < kRounds; ++round) {
+        for (uint64_t i = 0; i < kLanes; ++i) submit(pool_, {&jobs_.add(i, 1)}, Priority::kSpeculative);
+        pool_.drain();
+    }
+    EXPECT_EQ(pool_.counters().speculative_bytes, 3u * kRounds);
 }
 
 TEST(ReadPoolTest, PassesErrorsOnAndGoesOn) {
