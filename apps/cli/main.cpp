@@ -2,9 +2,11 @@
 #include <exception>
 
 #include "cli/command_line.h"
+#include "cli/huge_page_malloc.h"
 #include "cli/run.h"
 
 int main(int argc, char **argv) {
+    bmoe::cli::use_huge_page_malloc(argv);
     try {
         bmoe::cli::CommandLine command;
         int exit_code = 0;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace bmoe::cache {
 
 namespace {
@@ -98,7 +100,7 @@ std::string below_mount(const Mount &mount, const std::string &group) {
     if (group.find("/..") != std::string::npos) return "";
     const std::string prefix = mount.group == "/" ? "" : mount.group;
     if (!group.starts_with(prefix)) return "";
-    const std::string rest = group.substr(prefix.size());
+    std::string rest = group.substr(prefix.size());
     if (rest == "/" || (!rest.empty() && rest.front() != '/')) return "";
     return rest;
 }
@@ -147,7 +149,7 @@ std::optional<CgroupMemory> tightest_memory_cgroup(const std::string &root) {
         // A group that is named but cannot be seen has no files; the search goes on with the one above.
         const std::string own = below_mount(mount, group);
         for (std::string path = own;; path.erase(path.rfind('/'))) {
-            const std::string folder = root + mount.point + path;
+            const std::string folder = cat(root, mount.point, path);
             const auto free = path == own || limits_groups_below(folder) ? free_in(folder, files) : std::nullopt;
             if (free && (!tightest || *free < tightest->free)) {
                 tightest = CgroupMemory{*free, path.empty() ? "/" : path, mount.version};

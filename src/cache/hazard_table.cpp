@@ -28,11 +28,11 @@ constexpr std::array<uint8_t, HazardTable::kOldest + 1> HazardTable::kRow = make
 HazardTable::HazardTable() {
     for (int row = 0; row < kAges; ++row) {
         for (int column = 0; column < kStride; ++column) {
-            const auto cell = static_cast<size_t>(row * kStride + column);
+            const int cell = row * kStride + column;
             const float centre = (static_cast<float>(std::min(column, kFrequencies - 1)) + 0.5f) / 1.6f - 9.0f;
             const float frequency = fast_exp2(centre);
-            seen_[cell] = kPriorWeight;
-            used_[cell] = kPriorWeight * std::min(0.9f, frequency * (row == 0 ? 1.5f : 1.0f));
+            seen_[static_cast<size_t>(cell)] = kPriorWeight;
+            used_[static_cast<size_t>(cell)] = kPriorWeight * std::min(0.9f, frequency * (row == 0 ? 1.5f : 1.0f));
         }
     }
     update_rates();

@@ -36,7 +36,7 @@ class HazardTable {
     float at(uint8_t row, float position) const {
         const float x = clamp(position - 0.5f);
         const int column = static_cast<int>(x);
-        const float *cell = &rate_[static_cast<size_t>(row + column)];
+        const float *cell = rate_.data() + row + column;
         return cell[0] + (x - static_cast<float>(column)) * (cell[1] - cell[0]);
     }
 

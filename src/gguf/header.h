@@ -43,8 +43,9 @@ struct Header {
 
 // Parses a header from the start of a file of `file_size` bytes, of which `bytes` holds the first part. Returns nothing
 // if `bytes` is too short to hold the whole header (call again with more). Throws bmoe::Error with a sentence that
-// names `path` and, where there is one, the key or tensor: bad magic, unsupported version, lengths and counts that cannot fit
-// the file, unknown type, overflowing shape, misaligned or overlapping or out-of-file tensor data, duplicate names.
+// names `path` and, where there is one, the key or tensor: bad magic, unsupported version, lengths and counts that
+// cannot fit the file, unknown type, overflowing shape, misaligned or overlapping or out-of-file tensor data, duplicate
+// names.
 std::optional<Header> parse_header(std::span<const std::byte> bytes, uint64_t file_size, const std::string &path);
 
 }  // namespace bmoe::gguf

@@ -2,8 +2,8 @@
 //
 // glibc's fread copies through the stream's own buffer and so touches the destination even of ranges that are passed
 // over (17 GB of page faults on an 18 GB model). Programs that use this link with -Wl,--wrap=fread, which the CMake
-// target bmoe_gguf_stdio adds: for streams opened here the wrapper calls VirtualGguf::read, for all others the real fread. An
-// fread in a shared library is not wrapped: on these streams it is right, but slow.
+// target bmoe_gguf_stdio adds: for streams opened here the wrapper calls VirtualGguf::read, for all others the real
+// fread. An fread in a shared library is not wrapped: on these streams it is right, but slow.
 #pragma once
 
 #include <cstdio>

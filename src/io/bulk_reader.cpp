@@ -22,9 +22,7 @@ constexpr uint64_t kPage = 4096;
 // Smaller pieces cost more in system calls than a further lane wins.
 constexpr uint64_t kMinPiece = 256 << 10;
 
-uint64_t round_up(uint64_t value, uint64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
+uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 

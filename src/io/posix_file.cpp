@@ -23,9 +23,7 @@ constexpr uint32_t kMinBlock = 4096;
 constexpr uint32_t kMaxBlock = 64 << 10;
 constexpr uint64_t kVerifiedBlocks = 4;  // per offset that is compared
 
-std::string errno_text(int code) {
-    return std::system_category().message(code);
-}
+std::string errno_text(int code) { return std::system_category().message(code); }
 
 class Descriptor {
   public:
@@ -227,9 +225,13 @@ std::string PosixFile::compare_reads() const {
 
 std::string PosixFile::compare_reads_at(uint64_t offset, uint64_t length, std::byte *direct,
                                         std::byte *buffered) const {
+    // Different, so that a read that reports success and writes nothing is noticed.
+    const uint64_t room = span(offset, length).length;
+    std::fill_n(direct, room, std::byte{0x00});
+    std::fill_n(buffered, room, std::byte{0xff});
+
     std::string buffered_fault = read_range(offset, length, buffered, false);
-    ::posix_fadvise(buffered_.get(), static_cast<off_t>(offset), static_cast<off_t>(span(offset, length).length),
-                    POSIX_FADV_DONTNEED);
+    ::posix_fadvise(buffered_.get(), static_cast<off_t>(offset), static_cast<off_t>(room), POSIX_FADV_DONTNEED);
     if (!buffered_fault.empty()) throw Error(cat(path_, ": ", buffered_fault));
 
     std::string direct_fault = read_range(offset, length, direct, true);

@@ -141,9 +141,7 @@ ReadPool::ReadPool(int lanes) : impl_(std::make_unique<Impl>()) {
 
 ReadPool::~ReadPool() = default;
 
-int ReadPool::lanes() const {
-    return static_cast<int>(impl_->threads.size());
-}
+int ReadPool::lanes() const { return static_cast<int>(impl_->threads.size()); }
 
 void ReadPool::submit(std::span<ReadJob *const> jobs, Priority priority) {
     size_t wake = 0;

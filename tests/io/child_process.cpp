@@ -1,19 +1,20 @@
 #include "child_process.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace bmoe::io::test {
 
 ChildProcess::ChildProcess(std::vector<std::string> command, const Environment &environment) {
     std::vector<char *> arguments;
+    arguments.reserve(command.size() + 1);
     for (std::string &argument : command) arguments.push_back(argument.data());
     arguments.push_back(nullptr);
     int pipe_ends[2];

@@ -116,9 +116,7 @@ static ssize_t faulty_pread(int fd, void *buffer, size_t length, off_t offset) {
     return got;
 }
 
-ssize_t pread(int fd, void *buffer, size_t length, off_t offset) {
-    return faulty_pread(fd, buffer, length, offset);
-}
+ssize_t pread(int fd, void *buffer, size_t length, off_t offset) { return faulty_pread(fd, buffer, length, offset); }
 
 ssize_t pread64(int fd, void *buffer, size_t length, off64_t offset) {
     return faulty_pread(fd, buffer, length, offset);

@@ -23,9 +23,7 @@ struct handle {
     off_t shift;
 };
 
-static struct handle *handle_of(const struct fuse_file_info *info) {
-    return (struct handle *)(uintptr_t)info->fh;
-}
+static struct handle *handle_of(const struct fuse_file_info *info) { return (struct handle *)(uintptr_t)info->fh; }
 
 static int full_path(char *out, const char *path) {
     const int length = snprintf(out, PATH_MAX, "%s%s", root, path);

@@ -34,9 +34,7 @@ std::string opening_error(const std::string &path, DirectIo mode = DirectIo::kVe
     return "";
 }
 
-bool contains(const std::string &text, const std::string &part) {
-    return text.find(part) != std::string::npos;
-}
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 // Reads a range and compares it with `contents`; also that nothing outside of the span's room was written.
 void expect_range(const RandomAccessFile &file, const std::vector<std::byte> &contents, uint64_t offset,
@@ -44,7 +42,7 @@ void expect_range(const RandomAccessFile &file, const std::vector<std::byte> &co
     const Span span = file.span(offset, length);
     const uint64_t block = file.block_size();
     const AlignedBuffer buffer(span.length + 2 * block, block);
-    std::memset(buffer.data(), 0x77, span.length + 2 * block);
+    std::fill_n(buffer.data(), span.length + 2 * block, std::byte{0x77});
     std::byte *dst = buffer.data() + block;
     const ReadStatus status = file.read(offset, length, dst);
     ASSERT_TRUE(status.ok()) << status.error;

@@ -1,11 +1,10 @@
 // Files for tests: a directory on the disk the tests run on, and contents that differ at every offset.
 #pragma once
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
