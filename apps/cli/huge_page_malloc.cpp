@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace bmoe::cli {
 
@@ -16,7 +18,12 @@ void use_huge_page_malloc(char **argv) {
     }
     tunables += (tunables.empty() ? "" : ":") + std::string("glibc.malloc.hugetlb=1");
     if (setenv("GLIBC_TUNABLES", tunables.c_str(), 1) == 0) {
-        execv("/proc/self/exe", argv);
+        // By its own path: the process would be called "exe" otherwise.
+        std::error_code failed;
+        const std::string self = std::filesystem::read_symlink("/proc/self/exe", failed).string();
+        if (!failed) {
+            execv(self.c_str(), argv);
+        }
     }
 #else
     static_cast<void>(argv);

@@ -101,15 +101,15 @@ BankRef *ExpertStore::bank(std::string_view tensor) {
 }
 
 uint64_t ExpertStore::staging_bytes() const {
-    return staging_rooms(geometry_, options_.io_threads) * ((widest_slice(geometry_) + 4095) / 4096 * 4096);
+    return Staging::bytes(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
 }
 
 void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     visit_->close();
     pool_.drain();
     cache_.reset();
-    staging_ = Staging();
-    staging_ = Staging(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
+    staging_.reset();
+    staging_ = std::make_unique<Staging>(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
     cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
 }
 

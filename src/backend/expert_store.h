@@ -85,7 +85,7 @@ class ExpertStore {
     cache::ExpertCache *mutable_cache() { return cache_.get(); }
     LayerVisit &visit() { return *visit_; }
     io::ReadPool &pool() { return pool_; }
-    Staging &staging() { return staging_; }
+    Staging &staging() { return *staging_; }
     void report_error(const std::string &error);  // thread-safe; keeps the first
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
     void add_stall(uint64_t ns) { stall_ns_ += ns; }
@@ -100,7 +100,7 @@ class ExpertStore {
     cache::Geometry geometry_;
     std::vector<BankRef> banks_;
     std::unordered_map<std::string_view, BankRef *> by_name_;
-    Staging staging_;
+    std::unique_ptr<Staging> staging_;
     std::unique_ptr<cache::ExpertCache> cache_;
     std::unique_ptr<LayerVisit> visit_;
     uint64_t visits_ = 0;

@@ -6,27 +6,23 @@
 #include <cstdint>
 #include <vector>
 
+#include "cache/arena.h"
+
 namespace bmoe::backend {
 
-// A fixed set of equal rooms in one mapping. Not thread-safe: its user locks.
+// A fixed set of equal rooms, aligned to 4096 and backed with memory from the start. Not thread-safe: its user locks.
 class Staging {
   public:
-    Staging() = default;
-    // `room_bytes` is rounded up to 4096. Throws bmoe::Error if the memory cannot be mapped.
+    // Throws bmoe::Error if there is not enough memory.
     Staging(uint32_t rooms, uint64_t room_bytes);
-    ~Staging();
-    Staging(Staging &&other) noexcept;
-    Staging &operator=(Staging &&other) noexcept;
-    Staging(const Staging &) = delete;
-    Staging &operator=(const Staging &) = delete;
+
+    static uint64_t bytes(uint32_t rooms, uint64_t room_bytes);
 
     std::byte *take();  // nullptr if none is free
     void give_back(std::byte *room);
-    uint64_t bytes() const { return bytes_; }
 
   private:
-    std::byte *base_ = nullptr;
-    uint64_t bytes_ = 0;
+    cache::Arena arena_;
     std::vector<std::byte *> free_;
 };
 
