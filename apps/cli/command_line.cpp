@@ -1,8 +1,8 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <charconv>
+#include <iostream>
 
 #include "bmoe_version.h"
 
@@ -40,7 +40,8 @@ std::string parse_cache_mb(const std::string &text, engine::Options &options) {
 Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_code) {
     CLI::App app("Runs Mixture-of-Experts language models (GGUF) that are larger than memory.", "bmoe-cli");
     app.footer(kExamples);
-    app.set_version_flag("--version", std::string("bmoe ") + kVersion + " (llama.cpp " + std::string(kLlamaCppCommit).substr(0, 12) + ")");
+    app.set_version_flag("--version", std::string("bmoe ") + kVersion + " (llama.cpp " +
+                                          std::string(kLlamaCppCommit).substr(0, 12) + ")");
     app.get_formatter()->column_width(34);
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 
@@ -51,7 +52,9 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     bool no_repack = false;
     bool stream = false;
 
-    app.add_option("-m,--model", out.engine.model, "GGUF file, or any shard of a split one")->required()->group("Model");
+    app.add_option("-m,--model", out.engine.model, "GGUF file, or any shard of a split one")
+        ->required()
+        ->group("Model");
     app.add_option("-c,--ctx-size", out.engine.n_ctx, "Context in tokens; 0: what the model was trained with")
         ->capture_default_str()
         ->group("Model");
@@ -66,7 +69,8 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->group("Generation");
     app.add_flag("--chat", out.chat, "Render the prompt with the model's own chat template")->group("Generation");
 
-    app.add_flag("--moe-stream", stream, "Stream the routed experts from storage; without it: plain llama.cpp with mmap")
+    app.add_flag("--moe-stream", stream,
+                 "Stream the routed experts from storage; without it: plain llama.cpp with mmap")
         ->group("Experts");
     app.add_option("--cache-mb", cache_mb, "Memory for cached experts in MiB; 0: no cache; auto: what is free")
         ->capture_default_str()

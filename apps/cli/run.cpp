@@ -23,7 +23,8 @@ void on_interrupt(int) { interrupted = 1; }
 
 double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-telemetry::RunSummary summarise(const engine::Engine &engine, const engine::GenerationStats &stats, double before_prompt) {
+telemetry::RunSummary summarise(const engine::Engine &engine, const engine::GenerationStats &stats,
+                                double before_prompt) {
     telemetry::RunSummary run;
     run.prompt_tokens = stats.prompt_tokens;
     run.prompt_seconds = stats.prompt.seconds;
@@ -83,7 +84,8 @@ int run(const CommandLine &command) {
         std::fprintf(stderr, "memory: %s\n", report.plan.describe().c_str());
     }
 
-    const std::string text = command.chat ? engine::render_user_message(engine.model(), command.prompt) : command.prompt;
+    const std::string text =
+        command.chat ? engine::render_user_message(engine.model(), command.prompt) : command.prompt;
     const auto prompt = engine.tokenize(text, !command.chat);
     if (!command.chat) {
         std::fputs(command.prompt.c_str(), stdout);

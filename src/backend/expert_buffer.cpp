@@ -56,7 +56,8 @@ void get_tensor(ggml_backend_buffer_t, const ggml_tensor *tensor, void *data, si
     const BankRef *bank = placed_bank(tensor);
     const auto &model = bank->store->model();
     io::BulkReader reader(1);
-    const io::ReadStatus status = reader.read(*model.shards()[bank->bank->shard], bank->bank->offset + offset, size, data);
+    const io::ReadStatus status =
+        reader.read(*model.shards()[bank->bank->shard], bank->bank->offset + offset, size, data);
     if (!status.ok()) {
         std::memset(data, 0, size);
         bank->store->report_error(cat("tensor ", bank->bank->tensor, ": ", status.error));
@@ -75,7 +76,7 @@ ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size)
     if (reserved->base == MAP_FAILED) {
         return nullptr;
     }
-    ggml_backend_buffer_i interface{};
+    ggml_backend_buffer_i interface {};
     interface.free_buffer = free_buffer;
     interface.get_base = buffer_base;
     interface.init_tensor = init_tensor;
@@ -102,8 +103,9 @@ ggml_backend_buffer_type_t expert_buffer_type() {
 }
 
 BankRef *placed_bank(const ggml_tensor *tensor) {
-    return tensor->buffer != nullptr && tensor->buffer->buft == expert_buffer_type() ? static_cast<BankRef *>(tensor->extra)
-                                                                                     : nullptr;
+    return tensor->buffer != nullptr && tensor->buffer->buft == expert_buffer_type()
+               ? static_cast<BankRef *>(tensor->extra)
+               : nullptr;
 }
 
 }  // namespace bmoe::backend

@@ -38,17 +38,17 @@ bool has_panel_path(ggml_type type) {
 }
 
 uint64_t now_ns() {
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                     std::chrono::steady_clock::now().time_since_epoch())
-                                     .count());
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count());
 }
 
 }  // namespace
 
 bool can_multiply(ggml_type weights) {
     const auto *traits = ggml_get_type_traits_cpu(weights);
-    return traits->vec_dot != nullptr &&
-           (traits->vec_dot_type == GGML_TYPE_F32 || ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float != nullptr);
+    return traits->vec_dot != nullptr && (traits->vec_dot_type == GGML_TYPE_F32 ||
+                                          ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float != nullptr);
 }
 
 void convert_rows(const ConvertedRows &rows, int thread, int n_threads) {
@@ -70,7 +70,8 @@ void convert_rows(const ConvertedRows &rows, int thread, int n_threads) {
         for (int64_t i1 = 0; i1 < source.ne[1]; ++i1) {
             const char *from = static_cast<const char *>(source.data) + i1 * source.nb[1] + i2 * source.nb[2];
             std::byte *to = rows.converted + i1 * rows.stride1 + i2 * rows.stride2;
-            from_float(reinterpret_cast<const float *>(from) + begin * block, to + begin * block_bytes, (end - begin) * block);
+            from_float(reinterpret_cast<const float *>(from) + begin * block, to + begin * block_bytes,
+                       (end - begin) * block);
         }
     }
 }
@@ -80,7 +81,7 @@ struct ProductPhase::Item {
     const ExpertProduct *product = nullptr;
     uint32_t index = 0;  // of the expert in the visit
     int64_t chunk = 0;
-    std::atomic<int64_t> next{0};       // first weight row that nobody has taken
+    std::atomic<int64_t> next{0};        // first weight row that nobody has taken
     std::atomic<int64_t> unfinished{0};  // weight rows not yet multiplied
 };
 
@@ -146,8 +147,8 @@ void ProductPhase::run(int thread, ExpertStore &store) {
     while (open_items_.load(std::memory_order_acquire) > 0) {
         const uint32_t seen = visit_->arrivals().load(std::memory_order_acquire);
         bool worked = false;
-        while (first < n_items_ && items_[first].next.load(std::memory_order_relaxed) >=
-                                       items_[first].product->node->src[0]->ne[1]) {
+        while (first < n_items_ &&
+               items_[first].next.load(std::memory_order_relaxed) >= items_[first].product->node->src[0]->ne[1]) {
             ++first;
         }
         for (size_t i = first; i < n_items_; ++i) {
@@ -207,7 +208,8 @@ void ProductPhase::multiply(const Item &item, int64_t begin, int64_t end, Scratc
             const int64_t w1 = std::min(w0 + kBlock, end);
             for (size_t r = row0; r < row1; ++r) {
                 const RoutedRow row = rows[r];
-                const std::byte *x = activations.data + (row.rank % ne11) * activations.stride1 + row.token * activations.stride2;
+                const std::byte *x =
+                    activations.data + (row.rank % ne11) * activations.stride1 + row.token * activations.stride2;
                 for (int64_t w = w0; w < w1; ++w) {
                     vec_dot(n, &block[w - w0], 0, data + w * weights.nb[1], 0, x, 0, 1);
                 }
@@ -235,8 +237,8 @@ void ProductPhase::multiply_with_ggml(const Item &item, int64_t begin, int64_t e
         std::memcpy(&scratch.gathered[r * n], from, n * sizeof(float));
     }
     const auto *data = visit_->slice(item.index, product.bank->slice).data + begin * weights.nb[1];
-    scratch.graph.mul_mat_id_one(weights.type, n, n_out, data, scratch.gathered.data(), static_cast<int64_t>(rows.size()),
-                                 scratch.product.data());
+    scratch.graph.mul_mat_id_one(weights.type, n, n_out, data, scratch.gathered.data(),
+                                 static_cast<int64_t>(rows.size()), scratch.product.data());
     for (size_t r = 0; r < rows.size(); ++r) {
         auto *out = reinterpret_cast<float *>(static_cast<char *>(node.data) + rows[r].rank * node.nb[1] +
                                               rows[r].token * node.nb[2]);

@@ -27,8 +27,8 @@ class LayerVisit;
 struct BankRef {
     ExpertStore *store = nullptr;
     const gguf::Bank *bank = nullptr;
-    uint16_t layer = 0;  // index into ModelFile::expert_layers()
-    uint16_t slice = 0;  // index into that layer's banks, and into Slot::slices
+    uint16_t layer = 0;   // index into ModelFile::expert_layers()
+    uint16_t slice = 0;   // index into that layer's banks, and into Slot::slices
     bool placed = false;  // llama.cpp put the tensor into the expert buffer
 };
 
@@ -86,7 +86,7 @@ class ExpertStore {
     LayerVisit &visit() { return *visit_; }
     io::ReadPool &pool() { return pool_; }
     Staging &staging() { return *staging_; }
-    void report_error(const std::string &error);  // thread-safe; keeps the first
+    void report_error(const std::string &error);                                // thread-safe; keeps the first
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
     void add_stall(uint64_t ns) { stall_ns_ += ns; }
     void add_expert_time(uint64_t ns) { expert_ns_ += ns; }

@@ -86,8 +86,9 @@ bool LayerVisit::group_rows(const ggml_tensor *ids) {
         for (int32_t rank = 0; rank < top_k; ++rank) {
             const auto expert = element<int32_t>(*ids, rank, token);
             if (expert < 0 || expert >= n_expert) {
-                store_.report_error(cat("layer ", store_.model().expert_layers()[layer_].block, ": the router chose expert ",
-                                        expert, " of ", n_expert, ": the model file or its metadata is damaged"));
+                store_.report_error(cat("layer ", store_.model().expert_layers()[layer_].block,
+                                        ": the router chose expert ", expert, " of ", n_expert,
+                                        ": the model file or its metadata is damaged"));
                 return false;
             }
             routing_.push_back(expert);
@@ -141,7 +142,8 @@ void LayerVisit::place_experts(const ggml_tensor *ids, const ggml_tensor *weight
     slices_.resize(n * n_banks_);
     for (size_t i = 0; i < n; ++i) {
         for (uint16_t bank = 0; bank < n_banks_; ++bank) {
-            cache::Slice *slice = slots_[i] != nullptr ? &slots_[i]->slices[bank] : &staged_slices_[i * n_banks_ + bank];
+            cache::Slice *slice =
+                slots_[i] != nullptr ? &slots_[i]->slices[bank] : &staged_slices_[i * n_banks_ + bank];
             if (slots_[i] == nullptr) {
                 slice->room = nullptr;
                 slice->state.store(cache::SliceState::kEmpty, std::memory_order_relaxed);
@@ -159,7 +161,8 @@ void LayerVisit::place_experts(const ggml_tensor *ids, const ggml_tensor *weight
     rows_.resize(routing_.size());
     for (size_t r = routing_.size(); r-- > 0;) {
         // Filled from the back, first_row_[i + 1] serves as the cursor of expert i and ends at its first row.
-        rows_[--first_row_[index_of[routing_[r]] + 1]] = {static_cast<int32_t>(r % top_k), static_cast<int32_t>(r / top_k)};
+        rows_[--first_row_[index_of[routing_[r]] + 1]] = {static_cast<int32_t>(r % top_k),
+                                                          static_cast<int32_t>(r / top_k)};
     }
     first_row_.erase(first_row_.begin());
     first_row_.push_back(static_cast<uint32_t>(routing_.size()));
@@ -219,8 +222,9 @@ void LayerVisit::pump() {
 std::string LayerVisit::describe(const SliceRead &read, const std::string &error) const {
     const auto &layer = store_.model().expert_layers()[layer_];
     const gguf::Bank &bank = layer.banks[read.bank];
-    return cat("cannot read expert ", experts_[read.index], " of tensor ", bank.tensor, " (shard ", bank.shard + 1, " of ",
-               store_.model().shards().size(), ", offset ", read.job.offset, ", ", read.job.length, " bytes): ", error);
+    return cat("cannot read expert ", experts_[read.index], " of tensor ", bank.tensor, " (shard ", bank.shard + 1,
+               " of ", store_.model().shards().size(), ", offset ", read.job.offset, ", ", read.job.length,
+               " bytes): ", error);
 }
 
 void LayerVisit::on_read(io::ReadJob &job, io::ReadStatus status) {
@@ -280,9 +284,10 @@ void LayerVisit::close() {
         if (slots_[i] == nullptr) {
             continue;
         }
-        const bool whole = std::all_of(slots_[i]->slices.begin(), slots_[i]->slices.end(), [](const cache::Slice &slice) {
-            return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReady;
-        });
+        const bool whole =
+            std::all_of(slots_[i]->slices.begin(), slots_[i]->slices.end(), [](const cache::Slice &slice) {
+                return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReady;
+            });
         if (whole) {
             store_.mutable_cache()->unpin(slots_[i]);
         } else {

@@ -49,7 +49,7 @@ class LayerVisit {
 
     // --- while a visit is open; thread-safe ---
     uint32_t experts() const { return static_cast<uint32_t>(experts_.size()); }  // distinct experts routed to
-    int32_t expert_id(uint32_t index) const { return experts_[index]; }           // resident ones first, then ascending
+    int32_t expert_id(uint32_t index) const { return experts_[index]; }          // resident ones first, then ascending
     std::span<const RoutedRow> rows(uint32_t index) const {
         return {rows_.data() + first_row_[index], first_row_[index + 1] - first_row_[index]};
     }
@@ -96,9 +96,9 @@ class LayerVisit {
     std::vector<int32_t> experts_;
     std::vector<uint32_t> first_row_;
     std::vector<RoutedRow> rows_;
-    std::vector<cache::Slot *> slots_;    // per expert; nullptr: staged
-    std::vector<cache::Slice *> slices_;  // expert x bank
-    std::vector<bool> missed_;            // per expert: its slices are to be read
+    std::vector<cache::Slot *> slots_;               // per expert; nullptr: staged
+    std::vector<cache::Slice *> slices_;             // expert x bank
+    std::vector<bool> missed_;                       // per expert: its slices are to be read
     std::unique_ptr<cache::Slice[]> staged_slices_;  // expert x bank
     std::vector<SliceRead> reads_;                   // expert x bank
     std::vector<io::ReadJob *> jobs_;

@@ -26,7 +26,7 @@ class SingleThreadGraph {
   private:
     std::vector<std::byte> memory_;  // tensors and graph
     std::vector<std::byte> work_;
-    std::vector<int32_t> ids_;       // all zero
+    std::vector<int32_t> ids_;         // all zero
     ggml_threadpool *pool_ = nullptr;  // of one thread: the caller
 };
 

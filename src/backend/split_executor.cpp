@@ -12,7 +12,9 @@ namespace bmoe::backend {
 
 namespace {
 
-const ggml_tensor *storage(const ggml_tensor *tensor) { return tensor->view_src != nullptr ? tensor->view_src : tensor; }
+const ggml_tensor *storage(const ggml_tensor *tensor) {
+    return tensor->view_src != nullptr ? tensor->view_src : tensor;
+}
 
 bool is_view(const ggml_tensor *node) {
     switch (node->op) {
@@ -126,8 +128,10 @@ SplitExecutor::Segment SplitExecutor::next_segment(ggml_cgraph *graph, int begin
         for (int j = begin; j < i; ++j) {
             computed_here = computed_here || storage(ggml_graph_node(graph, j)) == storage(ids);
         }
-        const bool other_visit = segment.ids != nullptr && (bank->layer != banks_.front()->layer || ids->data != segment.ids->data);
-        if (i > begin && (computed_here || other_visit || std::find(banks_.begin(), banks_.end(), bank) != banks_.end())) {
+        const bool other_visit =
+            segment.ids != nullptr && (bank->layer != banks_.front()->layer || ids->data != segment.ids->data);
+        if (i > begin &&
+            (computed_here || other_visit || std::find(banks_.begin(), banks_.end(), bank) != banks_.end())) {
             segment.end = i;
             break;
         }
@@ -240,8 +244,7 @@ const ConvertedRows *SplitExecutor::converted(const ggml_tensor *source, ggml_ty
 }
 
 void SplitExecutor::add_custom(void (*run)(ggml_tensor *, int, int, void *), void *data) {
-    ggml_tensor *node =
-        ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run, GGML_N_TASKS_MAX, data);
+    ggml_tensor *node = ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run, GGML_N_TASKS_MAX, data);
     node->flags |= GGML_TENSOR_FLAG_COMPUTE;
     ggml_graph_add_node(shadow_, node);
 }

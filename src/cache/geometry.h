@@ -8,7 +8,7 @@ namespace bmoe::cache {
 
 struct LayerGeometry {
     uint32_t n_expert = 0;
-    uint32_t top_k = 0;                  // experts a token selects; an upper bound where layers differ
+    uint32_t top_k = 0;                 // experts a token selects; an upper bound where layers differ
     std::vector<uint64_t> slice_bytes;  // one per projection
 };
 

@@ -19,8 +19,8 @@ struct MemoryItems {
 
 struct MemoryPlan {
     MemoryItems items;
-    uint64_t slots = 0;      // bytes for expert slots
-    uint64_t total() const;  // all of it
+    uint64_t slots = 0;            // bytes for expert slots
+    uint64_t total() const;        // all of it
     std::string describe() const;  // one line of items in MiB
 };
 

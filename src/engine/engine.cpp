@@ -41,7 +41,8 @@ void Engine::FreePool::operator()(ggml_threadpool *pool) const { ggml_threadpool
 Engine::Engine(const Options &options) {
     capture_llama_log();
     take_llama_errors();
-    threads_ = options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    threads_ =
+        options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const cache::MemoryLimits limits = cache::read_memory_limits();
     file_ = gguf::ModelFile::open(options.model, options.stream ? options.direct_io : io::DirectIo::kOff);
     const auto start = std::chrono::steady_clock::now();
@@ -49,8 +50,9 @@ Engine::Engine(const Options &options) {
         load_streamed(options, limits);
     } else {
         load_plain(options);
-        report_.mode_note = file_->expert_layers().empty() ? "the model has no experts: running as plain llama.cpp with mmap"
-                                                           : "not streaming: running as plain llama.cpp with mmap";
+        report_.mode_note = file_->expert_layers().empty()
+                                ? "the model has no experts: running as plain llama.cpp with mmap"
+                                : "not streaming: running as plain llama.cpp with mmap";
     }
     report_.load_seconds = seconds_since(start);
     make_context(options);
@@ -73,12 +75,13 @@ void Engine::note(const Options &options, const std::string &line) const {
 void Engine::load_streamed(const Options &options, const cache::MemoryLimits &limits) {
     store_ = std::make_unique<backend::ExpertStore>(
         *file_, backend::StoreOptions{.io_threads = options.io_threads, .overlap = options.overlap});
-    const uint64_t least = file_->dense_bytes() + store_->staging_bytes() + options.cache_bytes.value_or(0) + other_bytes();
+    const uint64_t least =
+        file_->dense_bytes() + store_->staging_bytes() + options.cache_bytes.value_or(0) + other_bytes();
     if (least > limits.effective()) {
-        throw Error(cat(options.model, ": needs at least ", mib_up(least), " MiB (dense weights ", mib_up(file_->dense_bytes()),
-                        ", expert cache ", mib_up(options.cache_bytes.value_or(0)), ", staging ",
-                        mib_up(store_->staging_bytes()), ", other ", mib_up(other_bytes()), "), but there are ",
-                        limits.describe(), "; give a smaller --cache-mb, or more memory"));
+        throw Error(cat(options.model, ": needs at least ", mib_up(least), " MiB (dense weights ",
+                        mib_up(file_->dense_bytes()), ", expert cache ", mib_up(options.cache_bytes.value_or(0)),
+                        ", staging ", mib_up(store_->staging_bytes()), ", other ", mib_up(other_bytes()),
+                        "), but there are ", limits.describe(), "; give a smaller --cache-mb, or more memory"));
     }
     note(options, file_->io_note());
 
@@ -169,8 +172,9 @@ void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limi
     if (options.cache_bytes.has_value()) {
         report_.plan = cache::plan_fixed(items, *options.cache_bytes);
         if (report_.plan.total() > limits.effective()) {
-            throw Error(cat(options.model, ": --cache-mb ", mib_up(*options.cache_bytes), " needs ", report_.plan.describe(),
-                            ", but there are ", limits.describe(), "; give a smaller --cache-mb, a smaller -c, or more memory"));
+            throw Error(cat(options.model, ": --cache-mb ", mib_up(*options.cache_bytes), " needs ",
+                            report_.plan.describe(), ", but there are ", limits.describe(),
+                            "; give a smaller --cache-mb, a smaller -c, or more memory"));
         }
     } else {
         report_.plan = cache::plan_auto(items, geometry, limits.effective());
@@ -186,7 +190,8 @@ std::vector<llama_token> Engine::tokenize(const std::string &text, bool with_bos
     const llama_vocab *vocab = llama_model_get_vocab(model_.get());
     const auto length = static_cast<int32_t>(text.size());
     std::vector<llama_token> tokens(text.size() + 8);
-    int32_t n = llama_tokenize(vocab, text.data(), length, tokens.data(), static_cast<int32_t>(tokens.size()), with_bos, true);
+    int32_t n =
+        llama_tokenize(vocab, text.data(), length, tokens.data(), static_cast<int32_t>(tokens.size()), with_bos, true);
     if (n < 0) {
         tokens.resize(static_cast<size_t>(-n));
         n = llama_tokenize(vocab, text.data(), length, tokens.data(), -n, with_bos, true);

@@ -16,8 +16,8 @@
 namespace bmoe::engine {
 
 struct OpenReport {
-    bool streaming = false;  // experts are streamed
-    std::string mode_note;   // how the model runs, one line
+    bool streaming = false;         // experts are streamed
+    std::string mode_note;          // how the model runs, one line
     double load_seconds = 0;        // model file to weights in memory, context not included
     uint64_t dense_bytes_read = 0;  // tensor data read at load
     uint64_t expert_bytes = 0;      // routed experts, left on storage

@@ -50,7 +50,8 @@ void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_
         throw Error("the prompt is empty: give some text with -p");
     }
     const llama_vocab *vocab = llama_model_get_vocab(engine.model());
-    const std::unique_ptr<llama_sampler, void (*)(llama_sampler *)> sampler(llama_sampler_init_greedy(), llama_sampler_free);
+    const std::unique_ptr<llama_sampler, void (*)(llama_sampler *)> sampler(llama_sampler_init_greedy(),
+                                                                            llama_sampler_free);
     stats = {};
     stats.prompt_tokens = static_cast<uint32_t>(prompt.size());
     stats.step_seconds.reserve(max_tokens);

@@ -17,15 +17,15 @@ namespace bmoe::engine {
 // What happened between two moments of a run.
 struct Interval {
     double seconds = 0;
-    telemetry::ProcessUsage usage;    // difference
+    telemetry::ProcessUsage usage;   // difference
     backend::StoreCounters experts;  // difference; zero when nothing is streamed
 };
 
 struct GenerationStats {
     uint32_t prompt_tokens = 0;
-    uint32_t generated = 0;             // tokens handed to the caller
-    Interval prompt;                    // decoding the prompt, to the first token
-    Interval decode;                    // decoding the generated tokens: one step each, the last token's is not needed
+    uint32_t generated = 0;            // tokens handed to the caller
+    Interval prompt;                   // decoding the prompt, to the first token
+    Interval decode;                   // decoding the generated tokens: one step each, the last token's is not needed
     std::vector<double> step_seconds;  // of each decode step
 };
 

@@ -1,7 +1,7 @@
 #include "engine/llama_log.h"
 
-#include <cstdlib>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "llama.h"

@@ -9,7 +9,7 @@
 namespace bmoe::gguf {
 
 std::unique_ptr<ModelFile> ModelFile::open(const std::string &path, io::DirectIo mode) {
-    return std::unique_ptr<ModelFile>(new ModelFile(open_shards(path, mode)));
+    return std::make_unique<ModelFile>(open_shards(path, mode));
 }
 
 ModelFile::ModelFile(std::vector<Shard> shards) {

@@ -8,7 +8,9 @@
 namespace bmoe::telemetry {
 
 namespace {
-double seconds(const timeval &time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); }
+double seconds(const timeval &time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
 }  // namespace
 
 ProcessUsage ProcessUsage::now() {
@@ -18,8 +20,8 @@ ProcessUsage ProcessUsage::now() {
 }
 
 ProcessUsage ProcessUsage::since(const ProcessUsage &earlier) const {
-    return {user_seconds - earlier.user_seconds, system_seconds - earlier.system_seconds, major_faults - earlier.major_faults,
-            minor_faults - earlier.minor_faults};
+    return {user_seconds - earlier.user_seconds, system_seconds - earlier.system_seconds,
+            major_faults - earlier.major_faults, minor_faults - earlier.minor_faults};
 }
 
 int64_t peak_rss_bytes() {

@@ -43,28 +43,29 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
     for (const double step : run.step_seconds) {
         total += step;
     }
-    lines.push_back(format("generation: %u tokens, %.4f s/token (%.2f tok/s), median %.4f s, p95 %.4f s; prompt %u tokens in "
-                           "%.3f s (%.1f tok/s); load %.2f s, first token after %.2f s",
-                           run.generated, ratio(total, steps), ratio(steps, total), quantile(run.step_seconds, 0.5),
-                           quantile(run.step_seconds, 0.95), run.prompt_tokens, run.prompt_seconds,
-                           ratio(run.prompt_tokens, run.prompt_seconds), run.load_seconds, run.first_token_seconds));
-    lines.push_back(format("compute: %.4f s/token, %.2f of %d threads busy, user %.2f s, system %.2f s, majflt/token %.2f, "
-                           "minflt/token %.2f, peak RSS %.0f MiB",
-                           ratio(total - run.stall_seconds, steps),
-                           ratio(run.user_seconds + run.system_seconds, run.decode_seconds), run.threads, run.user_seconds,
-                           run.system_seconds, ratio(static_cast<double>(run.major_faults), steps),
-                           ratio(static_cast<double>(run.minor_faults), steps),
-                           run.peak_rss < 0 ? -1.0 : static_cast<double>(run.peak_rss) / kMiB));
+    lines.push_back(
+        format("generation: %u tokens, %.4f s/token (%.2f tok/s), median %.4f s, p95 %.4f s; prompt %u tokens in "
+               "%.3f s (%.1f tok/s); load %.2f s, first token after %.2f s",
+               run.generated, ratio(total, steps), ratio(steps, total), quantile(run.step_seconds, 0.5),
+               quantile(run.step_seconds, 0.95), run.prompt_tokens, run.prompt_seconds,
+               ratio(run.prompt_tokens, run.prompt_seconds), run.load_seconds, run.first_token_seconds));
+    lines.push_back(format(
+        "compute: %.4f s/token, %.2f of %d threads busy, user %.2f s, system %.2f s, majflt/token %.2f, "
+        "minflt/token %.2f, peak RSS %.0f MiB",
+        ratio(total - run.stall_seconds, steps), ratio(run.user_seconds + run.system_seconds, run.decode_seconds),
+        run.threads, run.user_seconds, run.system_seconds, ratio(static_cast<double>(run.major_faults), steps),
+        ratio(static_cast<double>(run.minor_faults), steps),
+        run.peak_rss < 0 ? -1.0 : static_cast<double>(run.peak_rss) / kMiB));
     if (!run.streaming) {
         return lines;
     }
     const auto read = static_cast<double>(run.read_bytes);
-    lines.push_back(format("moe-stream: read %.0f MiB (%.1f MiB/token), %.2f GiB/s %s, compute %.4f + flash I/O %.4f s/token, "
-                           "prompt %.0f MiB, o_direct=%d",
-                           read / kMiB, ratio(read / kMiB, steps), ratio(read / kMiB / 1024, run.read_active_seconds),
-                           run.o_direct ? "O_DIRECT" : "buffered", ratio(total - run.stall_seconds, steps),
-                           ratio(run.stall_seconds, steps), static_cast<double>(run.prompt_read_bytes) / kMiB,
-                           run.o_direct ? 1 : 0));
+    lines.push_back(format(
+        "moe-stream: read %.0f MiB (%.1f MiB/token), %.2f GiB/s %s, compute %.4f + flash I/O %.4f s/token, "
+        "prompt %.0f MiB, o_direct=%d",
+        read / kMiB, ratio(read / kMiB, steps), ratio(read / kMiB / 1024, run.read_active_seconds),
+        run.o_direct ? "O_DIRECT" : "buffered", ratio(total - run.stall_seconds, steps),
+        ratio(run.stall_seconds, steps), static_cast<double>(run.prompt_read_bytes) / kMiB, run.o_direct ? 1 : 0));
     const auto uses = static_cast<double>(run.hits + run.misses);
     lines.push_back(format("moe-cache: %.1f%% hit, resident %.0f MiB of %.0f MiB, policy %s, huge pages %s",
                            uses > 0 ? 100.0 * static_cast<double>(run.hits) / uses : -1.0,

@@ -24,11 +24,11 @@ struct RunSummary {
 
     bool streaming = false;
     bool o_direct = false;
-    double stall_seconds = 0;          // waiting for experts with nothing to compute
-    uint64_t read_bytes = 0;           // experts, while decoding
-    uint64_t prompt_read_bytes = 0;    // experts, for the prompt
-    double read_active_seconds = 0;    // with a read in flight, while decoding
-    uint64_t hits = 0, misses = 0;     // experts, while decoding
+    double stall_seconds = 0;        // waiting for experts with nothing to compute
+    uint64_t read_bytes = 0;         // experts, while decoding
+    uint64_t prompt_read_bytes = 0;  // experts, for the prompt
+    double read_active_seconds = 0;  // with a read in flight, while decoding
+    uint64_t hits = 0, misses = 0;   // experts, while decoding
     uint64_t resident_bytes = 0, slot_bytes = 0;
     std::string policy;
     bool huge_pages = false;

@@ -44,7 +44,8 @@ TEST(Cli, StreamsTheTextOfTheResidentModelAndSumsUp) {
     EXPECT_EQ(run.out, resident_text(kDemo));
     EXPECT_THAT(run.err, ContainsRegex("generation: 24 tokens, [0-9.]+ s/token \\([0-9.]+ tok/s\\)"));
     EXPECT_THAT(run.err, ContainsRegex("compute: [0-9.]+ s/token, .* majflt/token [0-9.]+"));
-    EXPECT_THAT(run.err, ContainsRegex("moe-stream: read [0-9]+ MiB \\([0-9.]+ MiB/token\\), [0-9.]+ GiB/s .*o_direct=[01]"));
+    EXPECT_THAT(run.err,
+                ContainsRegex("moe-stream: read [0-9]+ MiB \\([0-9.]+ MiB/token\\), [0-9.]+ GiB/s .*o_direct=[01]"));
     EXPECT_THAT(run.err, ContainsRegex("moe-cache: [0-9.]+% hit, resident [0-9]+ MiB"));
 }
 
@@ -111,19 +112,21 @@ TEST(Cli, RefusesWhatItCannotRunAndNamesIt) {
 
 TEST(Cli, NamesTheExpertThatCannotBeRead) {
     // The reads that open the file, check direct I/O and load the dense weights pass.
-    const std::string fault = "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) +
-                              " BMOE_FAULT_PATH=demo-moe BMOE_FAULT_KIND=eio BMOE_FAULT_AFTER=200 ";
+    const std::string fault =
+        "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) + " BMOE_FAULT_PATH=demo-moe BMOE_FAULT_KIND=eio BMOE_FAULT_AFTER=200 ";
     const Finished run = run_command(fault + streamed(kDemo));
     EXPECT_EQ(run.status, 1);
-    EXPECT_THAT(run.err, ContainsRegex("cannot read expert [0-9]+ of tensor blk\\.[0-9]\\.ffn_(gate|up|down)_exps\\.weight "
-                                       "\\(shard 1 of 1, offset [0-9]+, [0-9]+ bytes\\)"));
+    EXPECT_THAT(run.err,
+                ContainsRegex("cannot read expert [0-9]+ of tensor blk\\.[0-9]\\.ffn_(gate|up|down)_exps\\.weight "
+                              "\\(shard 1 of 1, offset [0-9]+, [0-9]+ bytes\\)"));
     EXPECT_THAT(run.err, HasSubstr("generation:"));
 }
 
 TEST(Cli, SurvivesInterruptedAndShortReads) {
     const std::string text = resident_text(kDemo);
     for (const char *kind : {"eintr", "short"}) {
-        const std::string fault = "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) + " BMOE_FAULT_PATH=demo-moe BMOE_FAULT_KIND=" + kind + " ";
+        const std::string fault =
+            "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) + " BMOE_FAULT_PATH=demo-moe BMOE_FAULT_KIND=" + kind + " ";
         const Finished run = run_command(fault + streamed(kDemo, "--cache-mb 2 --no-repack"));
         EXPECT_EQ(run.status, 0) << run.err;
         EXPECT_EQ(run.out, text) << kind;
@@ -135,11 +138,10 @@ TEST(Cli, NoticesAFileThatChangesUnderIt) {
     const std::string copy = scratch.file("changing.gguf");
     fs::copy_file(kDemo, copy);
     // The first token is there when the text grows beyond the prompt; then the file is written to.
-    const Finished run = run_command(quoted(BMOE_CLI) + " -m " + quoted(copy) +
-                                     " --moe-stream --cache-mb 1 -t 2 -c 1024 -n 900" + kPrompt + " >" +
-                                     quoted(scratch.file("text")) + " & pid=$!; while [ $(wc -c <" +
-                                     quoted(scratch.file("text")) + ") -lt 40 ] && kill -0 $pid; do :; done; printf x >>" +
-                                     quoted(copy) + "; wait $pid");
+    const Finished run = run_command(
+        quoted(BMOE_CLI) + " -m " + quoted(copy) + " --moe-stream --cache-mb 1 -t 2 -c 1024 -n 900" + kPrompt + " >" +
+        quoted(scratch.file("text")) + " & pid=$!; while [ $(wc -c <" + quoted(scratch.file("text")) +
+        ") -lt 40 ] && kill -0 $pid; do :; done; printf x >>" + quoted(copy) + "; wait $pid");
     EXPECT_EQ(run.status, 1) << run.err;
     EXPECT_THAT(run.err, AllOf(HasSubstr(copy), HasSubstr("changed")));
 }
@@ -191,7 +193,8 @@ TEST(Cli, RefusesAPlanThatACgroupCannotHold) {
         fs::remove(group, failed);
         GTEST_SKIP() << "no memory cgroup can be made here";
     }
-    const Finished run = run_command("echo $$ >" + quoted(group + "/cgroup.procs") + "; " + streamed(kDemo, "--cache-mb 50"));
+    const Finished run =
+        run_command("echo $$ >" + quoted(group + "/cgroup.procs") + "; " + streamed(kDemo, "--cache-mb 50"));
     fs::remove(group, failed);
     EXPECT_EQ(run.status, 1) << run.err;
     EXPECT_THAT(run.err, AllOf(HasSubstr("dense"), HasSubstr("cgroup"), HasSubstr("--cache-mb")));

@@ -33,7 +33,8 @@ Finished run_command(const std::string &command) {
     const gguf::test::Scratch scratch;
     const std::string out = scratch.file("out");
     const std::string err = scratch.file("err");
-    const int status = std::system(("{ " + command + "; } >" + quoted(out) + " 2>" + quoted(err) + " </dev/null").c_str());
+    const int status =
+        std::system(("{ " + command + "; } >" + quoted(out) + " 2>" + quoted(err) + " </dev/null").c_str());
     Finished finished;
     finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     finished.out = contents(out);

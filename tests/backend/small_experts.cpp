@@ -105,7 +105,8 @@ ggml_tensor *SmallExperts::weight(ggml_context *context, const char *projection,
     return ggml_get_tensor(context, tensor_name(projection, layer).c_str());
 }
 
-SmallExperts::Visit SmallExperts::visit(SplitExecutor &executor, uint32_t layer, uint32_t n_tokens, std::mt19937 &random) {
+SmallExperts::Visit SmallExperts::visit(SplitExecutor &executor, uint32_t layer, uint32_t n_tokens,
+                                        std::mt19937 &random) {
     std::vector<int32_t> routing;
     std::vector<int32_t> experts(shape_.n_expert);
     std::iota(experts.begin(), experts.end(), 0);
@@ -132,7 +133,8 @@ SmallExperts::Visit SmallExperts::visit(SplitExecutor &executor, uint32_t layer,
         ggml_tensor *out = ggml_mul(context, down, w);
         ggml_cgraph *graph = ggml_new_graph(context);
         ggml_build_forward_expand(graph, out);
-        ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(context, ggml_backend_cpu_buffer_type());
+        ggml_backend_buffer_t buffer =
+            ggml_backend_alloc_ctx_tensors_from_buft(context, ggml_backend_cpu_buffer_type());
         ggml_backend_tensor_set(x, activations.data(), 0, ggml_nbytes(x));
         ggml_backend_tensor_set(ids, routing.data(), 0, ggml_nbytes(ids));
         ggml_backend_tensor_set(w, router.data(), 0, ggml_nbytes(w));

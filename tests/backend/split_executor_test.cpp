@@ -94,8 +94,10 @@ TEST_P(SplitExecutorStress, EqualsResidentUnderEvictionAndLateReads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Teams, SplitExecutorStress,
-                         testing::Values(Stress{1, 1, true, GGML_TYPE_Q8_0, true}, Stress{2, 4, true, GGML_TYPE_F32, true},
-                                         Stress{3, 4, true, GGML_TYPE_Q8_0, false}, Stress{4, 2, false, GGML_TYPE_Q4_0, true},
+                         testing::Values(Stress{1, 1, true, GGML_TYPE_Q8_0, true},
+                                         Stress{2, 4, true, GGML_TYPE_F32, true},
+                                         Stress{3, 4, true, GGML_TYPE_Q8_0, false},
+                                         Stress{4, 2, false, GGML_TYPE_Q4_0, true},
                                          Stress{2, 4, true, GGML_TYPE_F16, false}));
 
 TEST(SplitExecutor, AFailedReadEndsTheVisitAndTheNextOneIsRight) {
