@@ -227,7 +227,7 @@ std::string LayerVisit::describe(const SliceRead &read, const std::string &error
                " bytes): ", error);
 }
 
-void LayerVisit::on_read(io::ReadJob &job, io::ReadStatus status) {
+void LayerVisit::on_read(io::ReadJob &job, const io::ReadStatus &status) {
     auto &read = *static_cast<SliceRead *>(job.user);
     LayerVisit &visit = *read.visit;
     cache::Slice &slice = *read.slice;

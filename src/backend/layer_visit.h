@@ -83,7 +83,7 @@ class LayerVisit {
     void queue_bank(uint16_t bank, bool with_staged);
     void pump();
     std::string describe(const SliceRead &read, const std::string &error) const;
-    static void on_read(io::ReadJob &job, io::ReadStatus status);
+    static void on_read(io::ReadJob &job, const io::ReadStatus &status);
 
     ExpertStore &store_;
     bool open_ = false;

@@ -78,9 +78,9 @@ struct ReadPool::Impl {
             ReadJob &job = (is_speculative ? speculative : demand).pop_front();
             job.state = kTaken;
             ++running;
-            ReadStatus status = stopping ? refuse(job, lock) : perform(job, is_speculative, lock);
+            const ReadStatus status = stopping ? refuse(job, lock) : perform(job, is_speculative, lock);
             // From here on the job belongs to its owner, who may free it in the callback.
-            job.done(job, std::move(status));
+            job.done(job, status);
             lock.lock();
             --running;
             if (is_idle()) idle.notify_all();

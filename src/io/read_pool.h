@@ -21,7 +21,7 @@ struct ReadJob {
     std::byte *dst = nullptr;  // see RandomAccessFile::read
 
     // Called once, on a lane, after the read. Must not throw and must not call back into the pool's submit or cancel.
-    void (*done)(ReadJob &job, ReadStatus status) = nullptr;
+    void (*done)(ReadJob &job, const ReadStatus &status) = nullptr;
     void *user = nullptr;
 
     // The pool's own.

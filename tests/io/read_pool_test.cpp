@@ -34,11 +34,11 @@ class Jobs {
         entry.job.offset = offset;
         entry.job.length = length;
         entry.job.dst = entry.memory.data();
-        entry.job.done = [](ReadJob &job, ReadStatus status) {
+        entry.job.done = [](ReadJob &job, const ReadStatus &status) {
             auto &self = *static_cast<Entry *>(job.user);
             const std::lock_guard lock(self.owner->mutex_);
             ++self.times_done;
-            self.status = std::move(status);
+            self.status = status;
             self.owner->order_.push_back(job.offset);
         };
         entry.job.user = &entry;
