@@ -48,6 +48,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     std::string cache_mb = "auto";
     std::string policy = "reap";
     std::string overlap = "on";
+    std::string dense_weights = "anon";
     bool no_odirect = false;
     bool no_repack = false;
     bool stream = false;
@@ -74,6 +75,10 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->group("Experts");
     app.add_option("--cache-mb", cache_mb, "Memory for cached experts in MiB; 0: no cache; auto: what is free")
         ->capture_default_str()
+        ->group("Experts");
+    app.add_option("--dense-weights", dense_weights, "anon: read the other weights into memory of their own")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"anon"}))
         ->group("Experts");
     app.add_option("--cache-policy", policy, "Which expert to evict: reap or lru")
         ->capture_default_str()

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
 
 #include "tests/apps/run_command.h"
 #include "tests/gguf/scratch.h"
@@ -47,6 +48,15 @@ TEST(Cli, StreamsTheTextOfTheResidentModelAndSumsUp) {
     EXPECT_THAT(run.err,
                 ContainsRegex("moe-stream: read [0-9]+ MiB \\([0-9.]+ MiB/token\\), [0-9.]+ GiB/s .*o_direct=[01]"));
     EXPECT_THAT(run.err, ContainsRegex("moe-cache: [0-9.]+% hit, resident [0-9]+ MiB"));
+}
+
+TEST(Cli, StaysWithinItsMemoryPlan) {
+    const Finished run = run_command(streamed(kDemo, "--cache-mb 10"));
+    std::smatch plan;
+    std::smatch peak;
+    ASSERT_TRUE(std::regex_search(run.err, plan, std::regex("memory: .* = ([0-9]+) MiB"))) << run.err;
+    ASSERT_TRUE(std::regex_search(run.err, peak, std::regex("peak RSS ([0-9]+) MiB"))) << run.err;
+    EXPECT_LE(std::stoi(peak[1]), std::stoi(plan[1]));
 }
 
 TEST(Cli, RunsWithoutACacheAndWithAnAutomaticOne) {

@@ -78,7 +78,9 @@ engine::Options options_for(const std::string &model, const Setting &setting, bo
 
 // The streaming engine with the cache size of the setting, which depends on the model's geometry.
 std::unique_ptr<engine::Engine> open_streamed(const std::string &model, const Setting &setting) {
-    auto engine = std::make_unique<engine::Engine>(options_for(model, setting, true));
+    engine::Options options = options_for(model, setting, true);
+    options.on_note = [](const std::string &note) { EXPECT_EQ(note.find("cannot be streamed"), std::string::npos) << note; };
+    auto engine = std::make_unique<engine::Engine>(options);
     if (engine->store() != nullptr) {
         engine->store()->set_cache(cache_bytes(engine->store()->geometry(), setting.cache), setting.policy);
     }
@@ -97,6 +99,9 @@ void expect_identity(const std::string &model, const Setting &setting) {
     const auto streamed = open_streamed(model, setting);
     ASSERT_EQ(first_difference(run_script(*streamed, script), expected), -1) << "cold";
     ASSERT_EQ(first_difference(run_script(*streamed, script), expected), -1) << "warm";
+    // Not by chance because nothing was streamed.
+    ASSERT_TRUE(streamed->report().streaming);
+    ASSERT_GT(streamed->store()->counters().reads.bytes, 0U);
 }
 
 TEST_P(Identity, StreamedLogitsEqualResidentOnes) {
