@@ -58,6 +58,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->group("Model");
     app.add_option("-c,--ctx-size", out.engine.n_ctx, "Context in tokens; 0: what the model was trained with")
         ->capture_default_str()
+        ->check(CLI::Range(0, 1 << 24))
         ->group("Model");
     app.add_flag("--no-repack", no_repack, "Do not rearrange dense weights for faster kernels")->group("Model");
 
@@ -107,6 +108,11 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         app.parse(argc, argv);
     } catch (const CLI::ParseError &error) {
         exit_code = app.exit(error) == 0 ? 0 : 2;
+        return Parsed::kExit;
+    }
+    if (out.prompt.empty()) {
+        std::cerr << "the prompt is empty: give some text with -p\n";
+        exit_code = 2;
         return Parsed::kExit;
     }
     if (const std::string problem = parse_cache_mb(cache_mb, out.engine); !problem.empty()) {

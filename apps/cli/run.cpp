@@ -1,10 +1,13 @@
 #include "cli/run.h"
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "base/error.h"
 #include "cli/progress_line.h"
@@ -19,7 +22,31 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void on_interrupt(int) { interrupted = 1; }
+// The first one ends the generation, the second the program.
+void on_interrupt(int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+}
+
+bool should_stop(void *) { return interrupted != 0; }
+
+// Text reaches stdout whole or not at all.
+class Output {
+  public:
+    void write(std::string_view text) {
+        failed_ =
+            failed_ || std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0;
+        error_ = failed_ && error_ == 0 ? errno : error_;
+    }
+    bool failed() const { return failed_; }
+    // A reader that has gone away is no error of ours.
+    int exit_status() const { return error_ == EPIPE ? 128 + SIGPIPE : 1; }
+    std::string error() const { return cat("cannot write to standard output: ", std::strerror(error_)); }
+
+  private:
+    bool failed_ = false;
+    int error_ = 0;
+};
 
 double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -87,30 +114,40 @@ int run(const CommandLine &command) {
     const std::string text =
         command.chat ? engine::render_user_message(engine.model(), command.prompt) : command.prompt;
     const auto prompt = engine.tokenize(text, !command.chat);
-    if (!command.chat) {
-        std::fputs(command.prompt.c_str(), stdout);
-        std::fflush(stdout);
-    }
     const double before_prompt = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-
     std::signal(SIGINT, on_interrupt);
+    std::signal(SIGPIPE, SIG_IGN);
+    llama_set_abort_callback(engine.context(), should_stop, nullptr);
+
+    Output output;
+    if (!command.chat) {
+        output.write(command.prompt);
+    }
     engine::GenerationStats stats;
-    const auto on_text = [](std::string_view piece) {
-        std::fwrite(piece.data(), 1, piece.size(), stdout);
-        std::fflush(stdout);
-        return interrupted == 0;
+    const auto on_text = [&](std::string_view piece) {
+        output.write(piece);
+        return !output.failed() && interrupted == 0;
     };
     try {
         engine::generate(engine, prompt, static_cast<uint32_t>(command.max_tokens), on_text, stats);
     } catch (const Error &) {
-        std::fputs("\n", stdout);
-        std::fflush(stdout);
+        output.write("\n");
         print_lines(engine, stats, before_prompt);
+        if (interrupted != 0) {
+            return 130;
+        }
         throw;
     }
-    std::fputs("\n", stdout);
-    std::fflush(stdout);
+    output.write("\n");
+    if (stats.context_full) {
+        std::fprintf(stderr, "note: stopped at the end of the context of %u tokens; -c makes it larger\n",
+                     llama_n_ctx(engine.context()));
+    }
     print_lines(engine, stats, before_prompt);
+    if (output.failed()) {
+        std::fprintf(stderr, "error: %s\n", output.error().c_str());
+        return output.exit_status();
+    }
     return interrupted != 0 ? 130 : 0;
 }
 

@@ -82,16 +82,20 @@ bool is_follow_up(const ggml_tensor *op) {
     }
 }
 
+// By its buffer, which has no bank behind it where llama.cpp only simulates the allocation of a model. While loading, every
+// candidate is shown in an expert buffer: there the name decides.
+bool is_expert_tensor(const ggml_tensor *tensor) {
+    return loading_store == nullptr && tensor->buffer != nullptr && tensor->buffer->buft == expert_buffer_type();
+}
+
 bool multiplies_bank(const ggml_tensor *op) {
     if (op->op != GGML_OP_MUL_MAT_ID || op->src[0] == nullptr || op->src[1]->type != GGML_TYPE_F32 ||
         !can_multiply(op->src[0]->type)) {
         return false;
     }
-    if (placed_bank(op->src[0]) != nullptr) {
-        return true;
-    }
     // While loading, llama.cpp asks with a tensor that is not placed yet.
-    return loading_store != nullptr && loading_store->bank(op->src[0]->name) != nullptr;
+    return is_expert_tensor(op->src[0]) ||
+           (loading_store != nullptr && loading_store->bank(op->src[0]->name) != nullptr);
 }
 
 bool comes_from_experts(const ggml_tensor *op, int depth) {
@@ -106,7 +110,7 @@ bool comes_from_experts(const ggml_tensor *op, int depth) {
 }
 
 // The tensors themselves are nodes too, without an operation.
-bool is_bank(const ggml_tensor *tensor) { return tensor->op == GGML_OP_NONE && placed_bank(tensor) != nullptr; }
+bool is_bank(const ggml_tensor *tensor) { return tensor->op == GGML_OP_NONE && is_expert_tensor(tensor); }
 
 bool supports_op(ggml_backend_dev_t, const ggml_tensor *op) { return is_bank(op) || comes_from_experts(op, 0); }
 

@@ -39,7 +39,7 @@ MemoryPlan plan_auto(const MemoryItems &items, const Geometry &geometry, uint64_
     if (plan.total() > free_bytes) {
         throw Error(cat("the model does not fit into ", free_bytes / kMiB,
                         " MiB of free memory even without an expert cache: ", plan.describe(),
-                        "; give a smaller context (-c), a smaller ubatch (-ub), or free memory"));
+                        "; give a smaller context (-c), a smaller --ubatch, or free memory"));
     }
     const uint64_t kept = plan.total() + reserve(free_bytes);
     if (free_bytes <= kept) return plan;

@@ -45,9 +45,22 @@ Engine::Engine(const Options &options) {
         options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const cache::MemoryLimits limits = cache::read_memory_limits();
     file_ = gguf::ModelFile::open(options.model, options.stream ? options.direct_io : io::DirectIo::kOff);
+    ggml_threadpool_params pool_params = ggml_threadpool_params_default(threads_);
+    pool_.reset(ggml_threadpool_new(&pool_params));
+    const bool streams = options.stream && !file_->expert_layers().empty();
+    if (streams) {
+        store_ = std::make_unique<backend::ExpertStore>(
+            *file_, backend::StoreOptions{.io_threads = options.io_threads, .overlap = options.overlap});
+        note(options, file_->io_note());
+        plan_memory(options, limits);
+    }
     const auto start = std::chrono::steady_clock::now();
-    if (options.stream && !file_->expert_layers().empty()) {
-        load_streamed(options, limits);
+    if (streams) {
+        model_ = load_from_stream(options, false);
+        report_.streaming = true;
+        report_.o_direct = file_->is_direct();
+        report_.mode_note = cat("streaming ", mib_up(report_.expert_bytes), " MiB of routed experts, ",
+                                mib_up(report_.dense_bytes_read), " MiB in memory");
     } else {
         load_plain(options);
         report_.mode_note = file_->expert_layers().empty()
@@ -55,9 +68,9 @@ Engine::Engine(const Options &options) {
                                 : "not streaming: running as plain llama.cpp with mmap";
     }
     report_.load_seconds = seconds_since(start);
-    make_context(options);
-    if (store_ != nullptr) {
-        plan_memory(options, limits);
+    context_ = make_context(options, model_.get());
+    if (streams) {
+        store_->set_cache(report_.plan.slots, options.policy);
     }
 }
 
@@ -72,19 +85,7 @@ void Engine::note(const Options &options, const std::string &line) const {
     }
 }
 
-void Engine::load_streamed(const Options &options, const cache::MemoryLimits &limits) {
-    store_ = std::make_unique<backend::ExpertStore>(
-        *file_, backend::StoreOptions{.io_threads = options.io_threads, .overlap = options.overlap});
-    const uint64_t least =
-        file_->dense_bytes() + store_->staging_bytes() + options.cache_bytes.value_or(0) + other_bytes();
-    if (least > limits.effective()) {
-        throw Error(cat(options.model, ": needs at least ", mib_up(least), " MiB (dense weights ",
-                        mib_up(file_->dense_bytes()), ", expert cache ", mib_up(options.cache_bytes.value_or(0)),
-                        ", staging ", mib_up(store_->staging_bytes()), ", other ", mib_up(other_bytes()),
-                        "), but there are ", limits.describe(), "; give a smaller --cache-mb, or more memory"));
-    }
-    note(options, file_->io_note());
-
+Engine::ModelPtr Engine::load_from_stream(const Options &options, bool measure_only) {
     io::BulkReader reader(options.io_threads);
     backend::ExpertStore &store = *store_;
     std::set<const gguf::Bank *> resident;  // llama.cpp reads them: not placed in the expert buffer
@@ -101,19 +102,24 @@ void Engine::load_streamed(const Options &options, const cache::MemoryLimits &li
     params.n_gpu_layers = 0;
     params.load_mode = LLAMA_LOAD_MODE_NONE;
     params.use_extra_bufts = options.repack;
-    params.progress_callback = forward_progress;
-    params.progress_callback_user_data = const_cast<Options *>(&options);
+    params.no_alloc = measure_only;
+    if (!measure_only) {
+        params.progress_callback = forward_progress;
+        params.progress_callback_user_data = const_cast<Options *>(&options);
+    }
+    ModelPtr model;
     {
         const backend::LoadScope scope(store);
-        model_.reset(llama_model_load_from_file_ptr(stream.get(), params));
+        model.reset(llama_model_load_from_file_ptr(stream.get(), params));
     }
-    if (model_ == nullptr || !source.error().empty()) {
+    if (model == nullptr || !source.error().empty()) {
         const std::string reason = !source.error().empty() ? source.error() : take_llama_errors();
         throw Error(cat(options.model, ": cannot load the model: ", reason));
     }
-    report_.streaming = true;
+    if (measure_only) {
+        return model;
+    }
     report_.dense_bytes_read = source.served_bytes();
-    report_.o_direct = file_->is_direct();
     report_.expert_bytes = source.skipped_bytes();
     uint64_t resident_bytes = 0;
     for (const gguf::Bank *bank : resident) {
@@ -123,8 +129,7 @@ void Engine::load_streamed(const Options &options, const cache::MemoryLimits &li
         note(options, cat(resident.size(), " expert tensors (", mib_up(resident_bytes), " MiB, among them ",
                           (*resident.begin())->tensor, ") cannot be streamed and are held in memory"));
     }
-    report_.mode_note = cat("streaming ", mib_up(report_.expert_bytes), " MiB of routed experts, ",
-                            mib_up(report_.dense_bytes_read), " MiB in memory");
+    return model;
 }
 
 void Engine::load_plain(const Options &options) {
@@ -141,9 +146,7 @@ void Engine::load_plain(const Options &options) {
     report_.o_direct = false;
 }
 
-void Engine::make_context(const Options &options) {
-    ggml_threadpool_params pool_params = ggml_threadpool_params_default(threads_);
-    pool_.reset(ggml_threadpool_new(&pool_params));
+Engine::ContextPtr Engine::make_context(const Options &options, llama_model *model) const {
     llama_context_params params = llama_context_default_params();
     params.n_ctx = options.n_ctx;
     params.n_batch = options.n_ubatch;
@@ -152,38 +155,44 @@ void Engine::make_context(const Options &options) {
     params.n_threads_batch = threads_;
     params.no_perf = true;
     const backend::ContextScope scope(pool_.get());
-    context_.reset(llama_init_from_model(model_.get(), params));
-    if (context_ == nullptr) {
+    ContextPtr context(llama_init_from_model(model, params));
+    if (context == nullptr) {
         throw Error(cat(options.model, ": cannot make a context of ", options.n_ctx, " tokens: ", take_llama_errors()));
     }
-    llama_attach_threadpool(context_.get(), pool_.get(), pool_.get());
+    llama_attach_threadpool(context.get(), pool_.get(), pool_.get());
+    return context;
 }
 
-void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits) {
+// What everything but the experts will take, from llama.cpp's own simulation of loading the model and making the context.
+cache::MemoryItems Engine::measure_memory(const Options &options) {
+    const ModelPtr model = load_from_stream(options, true);
+    const ContextPtr context = make_context(options, model.get());
     cache::MemoryItems items;
-    for (const auto &[type, data] : llama_get_memory_breakdown(context_.get())) {
+    for (const auto &[type, data] : llama_get_memory_breakdown(context.get())) {
         items.dense += type == backend::expert_buffer_type() ? 0 : data.model;
         items.kv += data.context;
         items.compute += data.compute;
     }
     items.staging = store_->staging_bytes();
     items.other = other_bytes();
-    const cache::Geometry &geometry = store_->geometry();
+    return items;
+}
+
+void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits) {
+    const cache::MemoryItems items = measure_memory(options);
     if (options.cache_bytes.has_value()) {
         report_.plan = cache::plan_fixed(items, *options.cache_bytes);
         if (report_.plan.total() > limits.effective()) {
-            throw Error(cat(options.model, ": --cache-mb ", mib_up(*options.cache_bytes), " needs ",
-                            report_.plan.describe(), ", but there are ", limits.describe(),
+            throw Error(cat(options.model, ": needs ", report_.plan.describe(), ", but there are ", limits.describe(),
                             "; give a smaller --cache-mb, a smaller -c, or more memory"));
         }
-    } else {
-        report_.plan = cache::plan_auto(items, geometry, limits.effective());
-        if (report_.plan.slots == 0) {
-            note(options, cat("no expert cache: ", limits.describe(), ", of which nothing is left for it after ",
-                              report_.plan.describe()));
-        }
+        return;
     }
-    store_->set_cache(report_.plan.slots, options.policy);
+    report_.plan = cache::plan_auto(items, store_->geometry(), limits.effective());
+    if (report_.plan.slots == 0) {
+        note(options, cat("no expert cache: ", limits.describe(), "; everything else and a reserve need ",
+                          report_.plan.describe()));
+    }
 }
 
 std::vector<llama_token> Engine::tokenize(const std::string &text, bool with_bos) const {

@@ -60,9 +60,13 @@ class Engine {
     struct FreePool {
         void operator()(ggml_threadpool *pool) const;
     };
-    void load_streamed(const Options &options, const cache::MemoryLimits &limits);
+    using ModelPtr = std::unique_ptr<llama_model, FreeModel>;
+    using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
+    // Loads through the virtual GGUF, or with `measure_only` simulates it: no weights are read, nothing large is allocated.
+    ModelPtr load_from_stream(const Options &options, bool measure_only);
     void load_plain(const Options &options);
-    void make_context(const Options &options);
+    ContextPtr make_context(const Options &options, llama_model *model) const;
+    cache::MemoryItems measure_memory(const Options &options);
     void plan_memory(const Options &options, const cache::MemoryLimits &limits);
     void note(const Options &options, const std::string &line) const;
 
@@ -71,8 +75,8 @@ class Engine {
     std::unique_ptr<gguf::ModelFile> file_;
     std::unique_ptr<backend::ExpertStore> store_;
     std::unique_ptr<ggml_threadpool, FreePool> pool_;
-    std::unique_ptr<llama_model, FreeModel> model_;
-    std::unique_ptr<llama_context, FreeContext> context_;
+    ModelPtr model_;
+    ContextPtr context_;
 };
 
 }  // namespace bmoe::engine

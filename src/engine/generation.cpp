@@ -1,5 +1,6 @@
 #include "engine/generation.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -54,10 +55,22 @@ void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_
                                                                             llama_sampler_free);
     stats = {};
     stats.prompt_tokens = static_cast<uint32_t>(prompt.size());
-    stats.step_seconds.reserve(max_tokens);
+    const uint32_t n_ctx = llama_n_ctx(engine.context());
+    const auto held = static_cast<uint32_t>(llama_memory_seq_pos_max(llama_get_memory(engine.context()), 0) + 1);
+    if (held + prompt.size() > n_ctx) {
+        throw Error(cat("the prompt has ", prompt.size(), " tokens, but the context of ", n_ctx, " has room for ",
+                        n_ctx - held, "; give a larger -c"));
+    }
+    uint32_t room = n_ctx - held - static_cast<uint32_t>(prompt.size());  // tokens that can still be decoded
+    stats.step_seconds.reserve(std::min(max_tokens, room));
 
     const IntervalMeter prompt_meter(engine);
-    engine.decode(prompt);
+    try {
+        engine.decode(prompt);
+    } catch (...) {
+        stats.prompt = prompt_meter.stop();
+        throw;
+    }
     stats.prompt = prompt_meter.stop();
 
     const IntervalMeter decode_meter(engine);
@@ -70,6 +83,10 @@ void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_
             }
             ++stats.generated;
             if (!on_text(engine.piece(token)) || stats.generated == max_tokens) {
+                break;
+            }
+            if (room-- == 0) {
+                stats.context_full = true;
                 break;
             }
             engine.decode({&token, 1});

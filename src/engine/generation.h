@@ -24,6 +24,7 @@ struct Interval {
 struct GenerationStats {
     uint32_t prompt_tokens = 0;
     uint32_t generated = 0;            // tokens handed to the caller
+    bool context_full = false;         // ended because no token fits into the context any more
     Interval prompt;                   // decoding the prompt, to the first token
     Interval decode;                   // decoding the generated tokens: one step each, the last token's is not needed
     std::vector<double> step_seconds;  // of each decode step

@@ -1,9 +1,8 @@
 // Model shapes, visits and files for tests of the cache.
 #pragma once
 
-#include <stdlib.h>
-
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>

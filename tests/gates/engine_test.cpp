@@ -36,7 +36,7 @@ TEST(Engine, RefusesAPlanLargerThanTheMemory) {
     options.cache_bytes = uint64_t{1} << 50;
     const std::string error = refusal(options);
     EXPECT_NE(error.find("--cache-mb"), std::string::npos) << error;
-    EXPECT_NE(error.find("dense weights"), std::string::npos) << error;
+    EXPECT_NE(error.find("needs dense"), std::string::npos) << error;
 }
 
 TEST(Engine, SaysWhenTheContextIsFullAndGoesOnAfterwards) {

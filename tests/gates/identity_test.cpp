@@ -79,7 +79,9 @@ engine::Options options_for(const std::string &model, const Setting &setting, bo
 // The streaming engine with the cache size of the setting, which depends on the model's geometry.
 std::unique_ptr<engine::Engine> open_streamed(const std::string &model, const Setting &setting) {
     engine::Options options = options_for(model, setting, true);
-    options.on_note = [](const std::string &note) { EXPECT_EQ(note.find("cannot be streamed"), std::string::npos) << note; };
+    options.on_note = [](const std::string &note) {
+        EXPECT_EQ(note.find("cannot be streamed"), std::string::npos) << note;
+    };
     auto engine = std::make_unique<engine::Engine>(options);
     if (engine->store() != nullptr) {
         engine->store()->set_cache(cache_bytes(engine->store()->geometry(), setting.cache), setting.policy);

@@ -1,7 +1,7 @@
 #include "gates/run_model.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
 #include "base/error.h"
 
@@ -97,7 +97,7 @@ int64_t first_difference(const std::vector<float> &a, const std::vector<float> &
         return static_cast<int64_t>(std::min(a.size(), b.size()));
     }
     for (size_t i = 0; i < a.size(); ++i) {
-        if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+        if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) {
             return static_cast<int64_t>(i);
         }
     }
