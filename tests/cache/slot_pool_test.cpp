@@ -153,8 +153,8 @@ TEST(SlotPool, PrefaultLeavesNoFaultForAReadIntoASlot) {
     ASSERT_GE(file, 0);
     // Faults of reading into ten slots. The plain system call: a sanitizer's own faults do not count.
     const auto faults = [&](SlotPool &pool) {
-        std::vector<Slot *> slots;
-        for (int i = 0; i < 10; ++i) slots.push_back(pool.take_free(0));
+        std::vector<Slot *> slots(10);
+        for (Slot *&slot : slots) slot = pool.take_free(0);
         const uint64_t before = minor_faults();
         for (Slot *slot : slots) EXPECT_EQ(syscall(SYS_pread64, file, slot->slices[0].room, 200'704, 0), 200'704);
         return minor_faults() - before;
