@@ -55,8 +55,10 @@ GgufWriter chunked_model() {
     GgufWriter model = metadata();
     for (const std::string block : {"blk.0.", "blk.1."}) {
         for (const std::string projection : {"gate", "down", "up"}) {
-            model.tensor(block + "ffn_" + projection + "_chexps.weight", kF16, {8, 4, 2});
-            model.tensor(block + "ffn_" + projection + "_exps.weight", kF16, {8, 16, 4});
+            std::string stem = block;
+            stem.append("ffn_").append(projection);
+            model.tensor(stem + "_chexps.weight", kF16, {8, 4, 2});
+            model.tensor(stem + "_exps.weight", kF16, {8, 16, 4});
         }
     }
     return model;
