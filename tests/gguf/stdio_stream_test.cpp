@@ -186,6 +186,7 @@ TEST_F(StdioStreamTest, ClosedStreamsLeaveNothingBehind) {
 
 TEST_F(StdioStreamTest, ThreadsReadTheirOwnStreams) {
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([this, t] {
             io::BulkReader reader(1, 4096);
