@@ -147,9 +147,13 @@ TEST(Cli, NoticesAFileThatChangesUnderIt) {
     const gguf::test::Scratch scratch;
     const std::string copy = scratch.file("changing.gguf");
     fs::copy_file(kDemo, copy);
+    std::ofstream(scratch.file("text")).flush();  // for the loop that watches it
     // The first token is there when the text grows beyond the prompt; then the file is written to.
     const Finished run = run_command(
-        quoted(BMOE_CLI) + " -m " + quoted(copy) + " --moe-stream --cache-mb 1 -t 2 -c 1024 -n 900" + kPrompt + " >" +
+        // Slow reads: the program must not be done before the file is written to.
+        "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) +
+        " BMOE_FAULT_PATH=changing BMOE_FAULT_KIND=slow BMOE_FAULT_DELAY_MS=5 " + quoted(BMOE_CLI) + " -m " +
+        quoted(copy) + " --moe-stream --cache-mb 1 -t 1 -c 1024 -n 900" + kPrompt + " >" +
         quoted(scratch.file("text")) + " & pid=$!; while [ $(wc -c <" + quoted(scratch.file("text")) +
         ") -lt 40 ] && kill -0 $pid; do :; done; printf x >>" + quoted(copy) + "; wait $pid");
     EXPECT_EQ(run.status, 1) << run.err;
