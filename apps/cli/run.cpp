@@ -30,7 +30,7 @@ void on_interrupt(int) {
 
 bool should_stop(void *) { return interrupted != 0; }
 
-// Text reaches stdout whole or not at all.
+// Text to stdout; after the first failure nothing more is written.
 class Output {
   public:
     void write(std::string_view text) {

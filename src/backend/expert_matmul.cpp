@@ -1,12 +1,12 @@
 #include "backend/expert_matmul.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "backend/expert_store.h"
 #include "backend/layer_visit.h"
 #include "backend/single_thread_graph.h"
+#include "base/clock.h"
 #include "ggml-cpu.h"
 
 namespace bmoe::backend {
@@ -35,12 +35,6 @@ bool has_panel_path(ggml_type type) {
         default:
             return false;
     }
-}
-
-uint64_t now_ns() {
-    return static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-            .count());
 }
 
 }  // namespace

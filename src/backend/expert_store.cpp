@@ -1,9 +1,9 @@
 #include "backend/expert_store.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "backend/layer_visit.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace bmoe::backend {
@@ -51,21 +51,9 @@ cache::Geometry geometry_of(const gguf::ModelFile &model) {
 }  // namespace
 
 StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
-    StoreCounters difference = *this;
-    difference.cache.hits -= earlier.cache.hits;
-    difference.cache.misses -= earlier.cache.misses;
-    difference.cache.admissions -= earlier.cache.admissions;
-    difference.cache.evictions -= earlier.cache.evictions;
-    difference.reads.reads -= earlier.reads.reads;
-    difference.reads.bytes -= earlier.reads.bytes;
-    difference.reads.speculative_bytes -= earlier.reads.speculative_bytes;
-    difference.reads.busy_ns -= earlier.reads.busy_ns;
-    difference.reads.active_ns -= earlier.reads.active_ns;
-    difference.visits -= earlier.visits;
-    difference.staged_slices -= earlier.staged_slices;
-    difference.stall_ns -= earlier.stall_ns;
-    difference.expert_ns -= earlier.expert_ns;
-    return difference;
+    return {cache.since(earlier.cache),  reads.since(earlier.reads),
+            visits - earlier.visits,     staged_slices - earlier.staged_slices,
+            stall_ns - earlier.stall_ns, expert_ns - earlier.expert_ns};
 }
 
 ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &options)
@@ -136,10 +124,9 @@ std::optional<std::string> ExpertStore::take_error() {
 }
 
 void ExpertStore::await_demand() {
-    const auto start = std::chrono::steady_clock::now();
+    const uint64_t start = now_ns();
     visit_->await_reads();
-    const auto waited = std::chrono::steady_clock::now() - start;
-    add_stall(static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count()));
+    add_stall(now_ns() - start);
 }
 
 void ExpertStore::report_error(const std::string &error) {

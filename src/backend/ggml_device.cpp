@@ -8,6 +8,7 @@
 #include "backend/expert_matmul.h"
 #include "backend/expert_store.h"
 #include "backend/split_executor.h"
+#include "base/error.h"
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
 
@@ -112,7 +113,23 @@ bool comes_from_experts(const ggml_tensor *op, int depth) {
 // The tensors themselves are nodes too, without an operation.
 bool is_bank(const ggml_tensor *tensor) { return tensor->op == GGML_OP_NONE && is_expert_tensor(tensor); }
 
-bool supports_op(ggml_backend_dev_t, const ggml_tensor *op) { return is_bank(op) || comes_from_experts(op, 0); }
+// llama.cpp asks about every weight with the operator it is for, and would then call a kernel that does not exist.
+void refuse_unmultipliable_weight(const ggml_tensor *op) {
+    const bool multiplies = op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID;
+    if (multiplies && ggml_get_type_traits_cpu(op->src[0]->type)->vec_dot == nullptr) {
+        loading_store->report_error(
+            cat("tensor ", op->src[0]->name, " has the type ", ggml_type_name(op->src[0]->type),
+                ", by which nothing can be multiplied: the file is damaged, or made by a faulty "
+                "converter"));
+    }
+}
+
+bool supports_op(ggml_backend_dev_t, const ggml_tensor *op) {
+    if (loading_store != nullptr) {
+        refuse_unmultipliable_weight(op);
+    }
+    return is_bank(op) || comes_from_experts(op, 0);
+}
 
 bool supports_buffer_type(ggml_backend_dev_t, ggml_backend_buffer_type_t type) {
     return type == expert_buffer_type() || ggml_backend_buft_is_host(type);

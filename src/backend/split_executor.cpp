@@ -1,33 +1,18 @@
 #include "backend/split_executor.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "backend/expert_flow.h"
 #include "backend/expert_store.h"
 #include "backend/ggml_device.h"
+#include "backend/graph_tensors.h"
 #include "backend/layer_visit.h"
+#include "base/clock.h"
 #include "ggml-cpu.h"
 
 namespace bmoe::backend {
 
 namespace {
-
-const ggml_tensor *storage(const ggml_tensor *tensor) {
-    return tensor->view_src != nullptr ? tensor->view_src : tensor;
-}
-
-bool is_view(const ggml_tensor *node) {
-    switch (node->op) {
-        case GGML_OP_NONE:
-        case GGML_OP_VIEW:
-        case GGML_OP_RESHAPE:
-        case GGML_OP_PERMUTE:
-        case GGML_OP_TRANSPOSE:
-            return true;
-        default:
-            return false;
-    }
-}
 
 BankRef *bank_of(const ggml_tensor *node) {
     return node->op == GGML_OP_MUL_MAT_ID ? placed_bank(node->src[0]) : nullptr;
@@ -83,7 +68,7 @@ void SplitExecutor::set_abort_callback(ggml_abort_callback callback, void *data)
 }
 
 ggml_status SplitExecutor::compute(ggml_cgraph *graph) {
-    const auto start = std::chrono::steady_clock::now();
+    const uint64_t start = now_ns();
     const int n_nodes = ggml_graph_n_nodes(graph);
     ExpertStore *store = nullptr;
     ggml_status status = GGML_STATUS_SUCCESS;
@@ -96,9 +81,7 @@ ggml_status SplitExecutor::compute(ggml_cgraph *graph) {
         at = segment.end;
     }
     if (store != nullptr) {
-        const auto spent = std::chrono::steady_clock::now() - start;
-        store->add_expert_time(
-            static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count()));
+        store->add_expert_time(now_ns() - start);
     }
     return status;
 }
@@ -154,7 +137,9 @@ ggml_status SplitExecutor::run_segment(ggml_cgraph *graph, const Segment &segmen
     start_shadow(static_cast<size_t>(segment.end - segment.begin));
     for (int i = segment.begin; i < segment.end;) {
         ggml_tensor *node = ggml_graph_node(graph, i);
-        if (bank_of(node) == nullptr) {
+        if (const int next = i == segment.begin ? add_flow(graph, segment) : i; next > i) {
+            i = next;
+        } else if (bank_of(node) == nullptr) {
             ggml_graph_add_node(shadow_, node);
             ++i;
         } else {
@@ -179,6 +164,68 @@ void SplitExecutor::start_shadow(size_t n_nodes) {
     shadow_ = ggml_new_graph_custom(context_, capacity, false);
     n_phases_ = 0;
     n_conversions_ = 0;
+}
+
+// Adds all products of the segment and what lies between them as one flow, if that is possible; returns the first node after
+// them, or else the segment's first.
+int SplitExecutor::add_flow(ggml_cgraph *graph, const Segment &segment) {
+    if (banks_.size() < 2) {
+        return segment.begin;
+    }
+    first_.clear();
+    between_.clear();
+    ggml_tensor *last = nullptr;
+    int end = segment.begin;
+    for (int i = segment.begin; i < segment.end; ++i) {
+        ggml_tensor *node = ggml_graph_node(graph, i);
+        if (bank_of(node) == nullptr) {
+            if (first_.empty() && !is_view(node)) {
+                return segment.begin;  // it may compute the input
+            }
+            if (!first_.empty() && last == nullptr) {
+                between_.push_back(node);
+            }
+            continue;
+        }
+        if (last != nullptr) {
+            return segment.begin;
+        }
+        if (first_.empty() || node->src[1] == first_.front()->src[1]) {
+            first_.push_back(node);
+        } else {
+            last = node;
+            end = i + 1;
+        }
+    }
+    const FlowNodes nodes{first_, between_, last};
+    if (!ExpertFlow::possible(nodes) || is_used_after(graph, end, segment.end)) {
+        return segment.begin;
+    }
+    flow_store_ = banks_.front()->store;
+    flow_.prepare(nodes, flow_store_->visit(), n_threads_);
+    add_custom(
+        [](ggml_tensor *, int thread, int, void *data) {
+            auto &self = *static_cast<SplitExecutor *>(data);
+            self.flow_.run(thread, *self.flow_store_);
+        },
+        this);
+    return end;
+}
+
+// True if a node from `begin` on reads what the flow keeps to itself.
+bool SplitExecutor::is_used_after(ggml_cgraph *graph, int begin, int end) const {
+    for (int i = begin; i < end; ++i) {
+        for (const ggml_tensor *source : ggml_graph_node(graph, i)->src) {
+            const auto same = [&](const ggml_tensor *inner) {
+                return source != nullptr && storage(inner) == storage(source);
+            };
+            if (std::any_of(first_.begin(), first_.end(), same) ||
+                std::any_of(between_.begin(), between_.end(), same)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 // Adds the product at node `begin` and those next to it with the same input; returns the first node after them. Only

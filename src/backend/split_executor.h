@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/expert_flow.h"
 #include "backend/expert_matmul.h"
 #include "ggml-backend.h"
 
@@ -35,6 +36,8 @@ class SplitExecutor {
     Segment next_segment(ggml_cgraph *graph, int begin, int n_nodes);
     ggml_status run_segment(ggml_cgraph *graph, const Segment &segment);
     void start_shadow(size_t n_nodes);
+    int add_flow(ggml_cgraph *graph, const Segment &segment);
+    bool is_used_after(ggml_cgraph *graph, int begin, int end) const;
     int add_phase(ggml_cgraph *graph, int begin, int end);
     const ConvertedRows *converted(const ggml_tensor *source, ggml_type type);
     void add_custom(void (*run)(ggml_tensor *, int, int, void *), void *data);
@@ -47,7 +50,10 @@ class SplitExecutor {
     ggml_context *context_ = nullptr;
     ggml_cgraph *shadow_ = nullptr;
     std::vector<BankRef *> banks_;  // of the current segment, in the order they are multiplied by
-    std::vector<std::unique_ptr<Phase>> phases_;
+    ExpertFlow flow_;               // a token's products
+    ExpertStore *flow_store_ = nullptr;
+    std::vector<ggml_tensor *> first_, between_;
+    std::vector<std::unique_ptr<Phase>> phases_;  // an ubatch's products, one dependency after the other
     size_t n_phases_ = 0;
     std::vector<std::unique_ptr<Conversion>> conversions_;
     size_t n_conversions_ = 0;

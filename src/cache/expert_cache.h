@@ -18,6 +18,11 @@ struct CacheCounters {
     uint64_t misses = 0;  // and not
     uint64_t admissions = 0;
     uint64_t evictions = 0;
+
+    CacheCounters since(const CacheCounters &earlier) const {
+        return {hits - earlier.hits, misses - earlier.misses, admissions - earlier.admissions,
+                evictions - earlier.evictions};
+    }
 };
 
 class ExpertCache {

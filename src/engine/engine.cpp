@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -112,8 +113,11 @@ Engine::ModelPtr Engine::load_from_stream(const Options &options, bool measure_o
         const backend::LoadScope scope(store);
         model.reset(llama_model_load_from_file_ptr(stream.get(), params));
     }
-    if (model == nullptr || !source.error().empty()) {
-        const std::string reason = !source.error().empty() ? source.error() : take_llama_errors();
+    const std::optional<std::string> refused = store.take_error();
+    if (model == nullptr || !source.error().empty() || refused.has_value()) {
+        const std::string reason = refused.has_value()       ? *refused
+                                   : !source.error().empty() ? source.error()
+                                                             : take_llama_errors();
         throw Error(cat(options.model, ": cannot load the model: ", reason));
     }
     if (measure_only) {

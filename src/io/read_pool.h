@@ -36,6 +36,11 @@ struct ReadCounters {
     uint64_t speculative_bytes = 0;  // part of `bytes` that was read at kSpeculative
     uint64_t busy_ns = 0;            // summed over lanes: time inside reads
     uint64_t active_ns = 0;          // time with a read in flight; bytes / active_ns is the delivered bandwidth
+
+    ReadCounters since(const ReadCounters &earlier) const {
+        return {reads - earlier.reads, bytes - earlier.bytes, speculative_bytes - earlier.speculative_bytes,
+                busy_ns - earlier.busy_ns, active_ns - earlier.active_ns};
+    }
 };
 
 class ReadPool {

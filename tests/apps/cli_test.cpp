@@ -120,6 +120,27 @@ TEST(Cli, RefusesWhatItCannotRunAndNamesIt) {
     EXPECT_THAT(run_command(streamed(kDemo, "--chat")).err, HasSubstr("chat template"));
 }
 
+// The type that the header of the GGUF at `path` gives for a tensor of two dimensions.
+void set_tensor_type(const std::string &path, const std::string &tensor, uint32_t type) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    const size_t name = bytes.find(tensor);
+    ASSERT_NE(name, std::string::npos);
+    file.seekp(static_cast<std::streamoff>(name + tensor.size() + sizeof(uint32_t) + 2 * sizeof(uint64_t)));
+    file.write(reinterpret_cast<const char *>(&type), sizeof(type));
+}
+
+TEST(Cli, RefusesWeightsOfATypeThatNothingMultipliesBy) {
+    const gguf::test::Scratch scratch;
+    const std::string damaged = scratch.file("damaged.gguf");
+    fs::copy_file(kTiny + "/qwen3moe.gguf", damaged);
+    constexpr uint32_t kI32 = 26;  // as long as F32, which the router is
+    set_tensor_type(damaged, "blk.0.ffn_gate_inp.weight", kI32);
+    const Finished run = run_command(streamed(damaged));
+    EXPECT_EQ(run.status, 1);
+    EXPECT_THAT(run.err, AllOf(HasSubstr("blk.0.ffn_gate_inp.weight"), HasSubstr("i32")));
+}
+
 TEST(Cli, NamesTheExpertThatCannotBeRead) {
     // The reads that open the file, check direct I/O and load the dense weights pass.
     const std::string fault =

@@ -1,0 +1,243 @@
+#include "backend/expert_flow.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/expert_store.h"
+#include "backend/graph_tensors.h"
+#include "backend/layer_visit.h"
+#include "base/clock.h"
+#include "ggml-cpu.h"
+
+namespace bmoe::backend {
+
+namespace {
+
+// Ranges of weight rows per thread and product: enough to even out unequal cores, few enough to cost nothing.
+constexpr int64_t kRangesPerThread = 4;
+constexpr int64_t kRowsTogether = 16;
+
+ggml_type input_type(const ggml_tensor *product) {
+    return ggml_get_type_traits_cpu(product->src[0]->type)->vec_dot_type;
+}
+
+// A row of F32 in the type that vec_dot wants.
+void convert_row(ggml_type type, const void *from, std::byte *to, int64_t n) {
+    if (type == GGML_TYPE_F32) {
+        std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+    } else {
+        ggml_get_type_traits_cpu(type)->from_float(static_cast<const float *>(from), to, n);
+    }
+}
+
+// Memory of `rows` rows, each on cache lines of its own.
+size_t reserve_rows(std::vector<std::byte> &memory, ggml_type type, int64_t n, int64_t rows) {
+    const size_t stride = (ggml_row_size(type, n) + 63) / 64 * 64;
+    memory.resize(std::max(memory.size(), stride * static_cast<size_t>(rows) + 64));
+    return stride;
+}
+
+std::byte *row_at(const std::vector<std::byte> &memory, size_t stride, int64_t row) {
+    auto *start = const_cast<std::byte *>(memory.data());
+    return start + (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64 + static_cast<size_t>(row) * stride;
+}
+
+}  // namespace
+
+// An expert's product; threads take ranges of weight rows.
+struct ExpertFlow::Item {
+    const ggml_tensor *product = nullptr;
+    uint32_t index = 0;  // of the expert in the visit
+    uint16_t bank = 0;
+    bool last = false;  // the product by the down experts
+    int64_t rows = 0;
+    int64_t chunk = 0;
+    std::atomic<int64_t> next{0};        // first weight row that nobody has taken
+    std::atomic<int64_t> unfinished{0};  // weight rows not yet multiplied
+};
+
+struct ExpertFlow::Expert {
+    std::atomic<int64_t> first_rows{0};  // of its first products, not yet multiplied
+    std::atomic<bool> hidden{false};     // what its down product multiplies is there
+};
+
+ExpertFlow::ExpertFlow() : memory_(std::make_unique<RowMemory>()) {}
+ExpertFlow::~ExpertFlow() = default;
+
+bool ExpertFlow::possible(const FlowNodes &nodes) {
+    if (nodes.first.empty() || nodes.last == nullptr) {
+        return false;
+    }
+    const ggml_tensor *ids = nodes.last->src[2];
+    const int64_t top_k = ids->ne[0];
+    if (ids->ne[1] != 1) {
+        return false;
+    }
+    const ggml_type type = input_type(nodes.first.front());
+    for (const ggml_tensor *product : nodes.first) {
+        if (input_type(product) != type || product->src[2]->data != ids->data || product->ne[2] != 1 ||
+            (product->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) {
+            return false;
+        }
+    }
+    const ggml_tensor *hidden = nodes.last->src[1];
+    const auto same = [&](const ggml_tensor *node) { return storage(node) == storage(hidden); };
+    const bool from_flow = std::any_of(nodes.first.begin(), nodes.first.end(), same) ||
+                           std::any_of(nodes.between.begin(), nodes.between.end(), same);
+    return from_flow && hidden->ne[1] == top_k && RowChain::possible(nodes.first, nodes.between, ids);
+}
+
+void ExpertFlow::prepare(const FlowNodes &nodes, LayerVisit &visit, int n_threads) {
+    visit_ = &visit;
+    first_.assign(nodes.first.begin(), nodes.first.end());
+    between_.assign(nodes.between.begin(), nodes.between.end());
+    nodes_ = {first_, between_, nodes.last};
+    const ggml_tensor *ids = nodes.last->src[2];
+    const int64_t top_k = ids->ne[0];
+
+    const ggml_tensor *input = first_.front()->src[1];
+    const ggml_type type = input_type(first_.front());
+    input_stride_ = reserve_rows(input_, type, input->ne[0], input->ne[1]);
+    for (int64_t row = 0; row < input->ne[1]; ++row) {
+        convert_row(type, static_cast<const char *>(input->data) + row * static_cast<int64_t>(input->nb[1]),
+                    row_at(input_, input_stride_, row), input->ne[0]);
+    }
+    hidden_stride_ = reserve_rows(hidden_, input_type(nodes.last), nodes.last->src[1]->ne[0], top_k);
+    memory_->assign(first_, between_, top_k);
+    while (chains_.size() < static_cast<size_t>(n_threads)) {
+        chains_.push_back(std::make_unique<RowChain>());
+    }
+    for (int thread = 0; thread < n_threads; ++thread) {
+        chains_[thread]->assign(between_, ids, *memory_);
+    }
+
+    const uint32_t n_experts = visit.experts();
+    n_items_ = n_experts * (first_.size() + 1);
+    if (n_items_ > items_capacity_) {
+        items_ = std::make_unique<Item[]>(n_items_);
+        items_capacity_ = n_items_;
+    }
+    if (n_experts > experts_capacity_) {
+        experts_ = std::make_unique<Expert[]>(n_experts);
+        experts_capacity_ = n_experts;
+    }
+    size_t at = 0;
+    for (uint32_t index = 0; index < n_experts; ++index) {
+        int64_t first_rows = 0;
+        for (size_t p = 0; p <= first_.size(); ++p) {
+            Item &item = items_[at++];
+            item.product = p < first_.size() ? first_[p] : nodes.last;
+            item.last = p == first_.size();
+            item.index = index;
+            item.bank = static_cast<const BankRef *>(item.product->src[0]->extra)->slice;
+            item.rows = item.product->src[0]->ne[1];
+            const int64_t share = item.rows / (n_threads * kRangesPerThread) + kRowsTogether - 1;
+            item.chunk = n_threads == 1 ? item.rows : std::max(kRowsTogether, share / kRowsTogether * kRowsTogether);
+            item.next.store(0, std::memory_order_relaxed);
+            item.unfinished.store(item.rows, std::memory_order_relaxed);
+            first_rows += item.last ? 0 : item.rows;
+        }
+        experts_[index].first_rows.store(first_rows, std::memory_order_relaxed);
+        experts_[index].hidden.store(false, std::memory_order_relaxed);
+    }
+    open_items_.store(n_items_, std::memory_order_relaxed);
+}
+
+bool ExpertFlow::ready(const Item &item) const {
+    if (item.last && !experts_[item.index].hidden.load(std::memory_order_acquire)) {
+        return false;
+    }
+    const auto state = visit_->slice(item.index, item.bank).state.load(std::memory_order_acquire);
+    return state == cache::SliceState::kReady || state == cache::SliceState::kFailed;
+}
+
+bool ExpertFlow::take(Item &item, int64_t &begin, int64_t &end) {
+    if (item.next.load(std::memory_order_relaxed) >= item.rows) {
+        return false;
+    }
+    begin = item.next.fetch_add(item.chunk, std::memory_order_relaxed);
+    if (begin >= item.rows) {
+        return false;
+    }
+    end = std::min(begin + item.chunk, item.rows);
+    if (end == item.rows && open_items_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        // Others may sleep although nothing is left to wait for.
+        visit_->wake();
+    }
+    return true;
+}
+
+void ExpertFlow::run(int thread, ExpertStore &store) {
+    size_t first = 0;  // items before it are taken whole
+    while (open_items_.load(std::memory_order_acquire) > 0) {
+        const uint32_t seen = visit_->arrivals().load(std::memory_order_acquire);
+        bool worked = false;
+        while (first < n_items_ && items_[first].next.load(std::memory_order_relaxed) >= items_[first].rows) {
+            ++first;
+        }
+        for (size_t i = first; i < n_items_; ++i) {
+            Item &item = items_[i];
+            if (item.next.load(std::memory_order_relaxed) >= item.rows || !ready(item)) {
+                continue;
+            }
+            int64_t begin = 0;
+            int64_t end = 0;
+            while (take(item, begin, end)) {
+                multiply(item, begin, end);
+                finish(item, end - begin, thread);
+                worked = true;
+            }
+        }
+        if (worked || open_items_.load(std::memory_order_acquire) == 0) {
+            continue;
+        }
+        const uint64_t start = now_ns();
+        visit_->arrivals().wait(seen, std::memory_order_acquire);
+        if (thread == 0) {
+            store.add_stall(now_ns() - start);
+        }
+    }
+}
+
+void ExpertFlow::multiply(const Item &item, int64_t begin, int64_t end) const {
+    const cache::Slice &slice = visit_->slice(item.index, item.bank);
+    if (slice.state.load(std::memory_order_acquire) != cache::SliceState::kReady) {
+        return;
+    }
+    const ggml_tensor &product = *item.product;
+    const ggml_tensor &weights = *product.src[0];
+    const auto vec_dot = ggml_get_type_traits_cpu(weights.type)->vec_dot;
+    const auto n = static_cast<int>(weights.ne[0]);
+    for (const RoutedRow &row : visit_->rows(item.index)) {
+        const std::byte *x = item.last ? row_at(hidden_, hidden_stride_, row.rank)
+                                       : row_at(input_, input_stride_, row.rank % product.src[1]->ne[1]);
+        auto *out = reinterpret_cast<float *>(item.last ? static_cast<std::byte *>(product.data) +
+                                                              row.rank * static_cast<int64_t>(product.nb[1])
+                                                        : memory_->row(&product, row.rank));
+        for (int64_t w = begin; w < end; ++w) {
+            vec_dot(n, out + w, 0, slice.data + w * static_cast<int64_t>(weights.nb[1]), 0, x, 0, 1);
+        }
+    }
+}
+
+void ExpertFlow::finish(const Item &item, int64_t rows, int thread) {
+    if (const_cast<Item &>(item).unfinished.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
+        visit_->release(item.index, item.bank);
+    }
+    if (!item.last && experts_[item.index].first_rows.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
+        complete_hidden(item.index, thread);
+    }
+}
+
+void ExpertFlow::complete_hidden(uint32_t index, int thread) {
+    const ggml_tensor *hidden = nodes_.last->src[1];
+    for (const RoutedRow &row : visit_->rows(index)) {
+        chains_[thread]->run(row.rank);
+        convert_row(input_type(nodes_.last), memory_->row(hidden, row.rank), row_at(hidden_, hidden_stride_, row.rank),
+                    hidden->ne[0]);
+    }
+    experts_[index].hidden.store(true, std::memory_order_release);
+    visit_->wake();
+}
+
+}  // namespace bmoe::backend

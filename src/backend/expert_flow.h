@@ -1,0 +1,76 @@
+// One token through the experts of a layer, as a flow of data: a thread takes whatever can be computed now. An expert's down
+// product follows as soon as its own gate and up products are done, whichever experts are still being read.
+//
+// Equal bits: every row is computed by ggml's own kernels exactly as in a pass operator by operator; only the order of rows
+// differs.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/row_chain.h"
+#include "ggml.h"
+
+namespace bmoe::backend {
+
+struct BankRef;
+class ExpertStore;
+class LayerVisit;
+
+// Nodes of a graph split: first products (gate and up), operators, then the product by the down experts.
+struct FlowNodes {
+    std::span<ggml_tensor *const> first;
+    std::span<ggml_tensor *const> between;
+    ggml_tensor *last = nullptr;
+};
+
+class ExpertFlow {
+  public:
+    ExpertFlow();
+    ~ExpertFlow();
+    ExpertFlow(const ExpertFlow &) = delete;
+    ExpertFlow &operator=(const ExpertFlow &) = delete;
+
+    // True if these nodes can be computed as a flow: one token, operators that work row by row, no memory that the graph's
+    // allocator has given to two of them in turn.
+    static bool possible(const FlowNodes &nodes);
+
+    // Converts the input. Not while run() is active. Keeps its memory from one use to the next.
+    void prepare(const FlowNodes &nodes, LayerVisit &visit, int n_threads);
+
+    // Called by every thread of the team; returns when no work is left to take. A thread with nothing to compute sleeps until
+    // a slice arrives or another thread makes work for it.
+    void run(int thread, ExpertStore &store);
+
+  private:
+    struct Item;
+    struct Expert;
+    bool ready(const Item &item) const;
+    bool take(Item &item, int64_t &begin, int64_t &end);
+    void multiply(const Item &item, int64_t begin, int64_t end) const;
+    void finish(const Item &item, int64_t rows, int thread);
+    void complete_hidden(uint32_t index, int thread);
+
+    LayerVisit *visit_ = nullptr;
+    FlowNodes nodes_;
+    std::vector<ggml_tensor *> first_, between_;
+    std::vector<std::byte> input_;  // converted, a row for each row of the source
+    size_t input_stride_ = 0;
+    std::vector<std::byte> hidden_;  // converted, a row for each rank
+    size_t hidden_stride_ = 0;
+    std::unique_ptr<RowMemory> memory_;
+    std::vector<std::unique_ptr<RowChain>> chains_;  // per thread
+
+    std::unique_ptr<Item[]> items_;
+    size_t n_items_ = 0;
+    size_t items_capacity_ = 0;
+    std::unique_ptr<Expert[]> experts_;
+    size_t experts_capacity_ = 0;
+    std::atomic<size_t> open_items_{0};  // not taken whole
+};
+
+}  // namespace bmoe::backend

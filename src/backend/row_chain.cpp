@@ -1,0 +1,190 @@
+#include "backend/row_chain.h"
+
+#include <algorithm>
+
+#include "backend/graph_tensors.h"
+#include "ggml-cpu.h"
+
+namespace bmoe::backend {
+
+namespace {
+
+constexpr size_t kMostOperators = 16;
+constexpr size_t kMostSources = 4;
+
+size_t row_bytes(const ggml_tensor *tensor) { return ggml_row_size(tensor->type, tensor->ne[0]); }
+
+// One row for each selected expert of one token.
+bool has_expert_rows(const ggml_tensor *tensor, int64_t top_k) {
+    return tensor->ne[1] == top_k && tensor->ne[2] == 1 && tensor->ne[3] == 1;
+}
+
+bool is_weight(const ggml_tensor *tensor) {
+    return tensor->buffer != nullptr &&
+           ggml_backend_buffer_get_usage(tensor->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+bool works_row_by_row(const ggml_tensor *op) {
+    switch (op->op) {
+        case GGML_OP_GLU:
+        case GGML_OP_UNARY:
+        case GGML_OP_ADD_ID:
+        case GGML_OP_MUL:
+        case GGML_OP_CLAMP:
+        case GGML_OP_SCALE:
+        case GGML_OP_SQR:
+            return true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+void RowMemory::assign(std::span<ggml_tensor *const> products, std::span<ggml_tensor *const> operators, int64_t top_k) {
+    regions_.clear();
+    size_t size = 0;
+    for (const auto &tensors : {products, operators}) {
+        for (const ggml_tensor *tensor : tensors) {
+            if (region(storage(tensor)) != nullptr) {
+                continue;
+            }
+            // Rows start on cache lines, so that threads do not share one.
+            const size_t bytes = (row_bytes(tensor) + 63) / 64 * 64;
+            regions_.push_back({tensor, size, bytes});
+            size += bytes * static_cast<size_t>(top_k);
+        }
+    }
+    if (bytes_.size() < size + 64) {
+        bytes_.resize(size + 64);
+    }
+}
+
+const RowMemory::Region *RowMemory::region(const ggml_tensor *storage) const {
+    const auto it =
+        std::find_if(regions_.begin(), regions_.end(), [&](const Region &region) { return region.storage == storage; });
+    return it == regions_.end() ? nullptr : &*it;
+}
+
+std::byte *RowMemory::row(const ggml_tensor *tensor, int64_t rank) const {
+    const ggml_tensor *whole = storage(tensor);
+    const Region *found = region(whole);
+    if (found == nullptr) {
+        return nullptr;
+    }
+    const auto within = static_cast<const char *>(tensor->data) - static_cast<const char *>(whole->data);
+    std::byte *base = bytes_.data() + (64 - reinterpret_cast<uintptr_t>(bytes_.data()) % 64) % 64;
+    return base + found->offset + static_cast<size_t>(rank) * found->row_bytes + within;
+}
+
+RowChain::RowChain()
+    : graph_memory_(kMostOperators * (kMostSources + 1) * ggml_tensor_overhead() +
+                    ggml_graph_overhead_custom(kMostOperators, false)),
+      context_(ggml_init({graph_memory_.size(), graph_memory_.data(), true})) {
+    ggml_threadpool_params params = ggml_threadpool_params_default(1);
+    pool_ = ggml_threadpool_new(&params);
+}
+
+RowChain::~RowChain() {
+    ggml_free(context_);
+    ggml_threadpool_free(pool_);
+}
+
+bool RowChain::possible(std::span<ggml_tensor *const> products, std::span<ggml_tensor *const> operators,
+                        const ggml_tensor *ids) {
+    const int64_t top_k = ids->ne[0];
+    if (operators.size() > kMostOperators) {
+        return false;
+    }
+    const auto computed = [&](const ggml_tensor *tensor) {
+        const auto same = [&](const ggml_tensor *other) { return storage(other) == storage(tensor); };
+        return std::any_of(products.begin(), products.end(), same) ||
+               std::any_of(operators.begin(), operators.end(), same);
+    };
+    for (const ggml_tensor *op : operators) {
+        const ggml_tensor *whole = storage(op);
+        if (!has_expert_rows(op, top_k) || op->nb[1] != whole->nb[1] || (op->flags & GGML_TENSOR_FLAG_OUTPUT) != 0 ||
+            !computed(op)) {
+            return false;
+        }
+        if (is_view(op)) {
+            // Of a part of each row, or the whole.
+            const auto within = static_cast<const char *>(op->data) - static_cast<const char *>(whole->data);
+            if (within < 0 || static_cast<size_t>(within) + row_bytes(op) > whole->nb[1]) {
+                return false;
+            }
+            continue;
+        }
+        if (!works_row_by_row(op)) {
+            return false;
+        }
+        for (size_t s = 0; s < GGML_MAX_SRC; ++s) {
+            const ggml_tensor *source = op->src[s];
+            if (source == nullptr) {
+                continue;
+            }
+            if (s >= kMostSources || !(source == ids || is_weight(storage(source)) ||
+                                       (computed(source) && has_expert_rows(source, top_k)))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void RowChain::assign(std::span<ggml_tensor *const> operators, const ggml_tensor *ids, const RowMemory &memory) {
+    memory_ = &memory;
+    ids_ = ids;
+    rows_.clear();
+    ggml_reset(context_);
+    graph_ = ggml_new_graph_custom(context_, kMostOperators, false);
+    for (const ggml_tensor *op : operators) {
+        if (is_view(op)) {
+            continue;
+        }
+        ggml_tensor *row = row_of(op);
+        row->op = op->op;
+        std::copy(std::begin(op->op_params), std::end(op->op_params), row->op_params);
+        for (size_t s = 0; s < kMostSources && op->src[s] != nullptr; ++s) {
+            row->src[s] = is_weight(storage(op->src[s])) ? op->src[s] : row_of(op->src[s]);
+        }
+        row->flags |= GGML_TENSOR_FLAG_COMPUTE;
+        ggml_graph_add_node(graph_, row);
+    }
+}
+
+ggml_tensor *RowChain::row_of(const ggml_tensor *tensor) {
+    for (const Row &row : rows_) {
+        if (row.of == tensor) {
+            return row.tensor;
+        }
+    }
+    ggml_tensor *row = tensor == ids_ ? ggml_new_tensor_1d(context_, GGML_TYPE_I32, 1)
+                                      : ggml_new_tensor_1d(context_, tensor->type, tensor->ne[0]);
+    rows_.push_back({row, tensor});
+    return row;
+}
+
+std::byte *RowChain::address(const ggml_tensor *tensor, int64_t rank) const {
+    if (tensor == ids_) {
+        return static_cast<std::byte *>(tensor->data) + rank * static_cast<int64_t>(tensor->nb[0]);
+    }
+    return memory_->row(tensor, rank);
+}
+
+void RowChain::run(int64_t rank) {
+    if (ggml_graph_n_nodes(graph_) == 0) {
+        return;
+    }
+    for (const Row &row : rows_) {
+        row.tensor->data = address(row.of, rank);
+    }
+    ggml_cplan plan = ggml_graph_plan(graph_, 1, pool_);
+    if (work_.size() < plan.work_size) {
+        work_.resize(plan.work_size);
+    }
+    plan.work_data = reinterpret_cast<uint8_t *>(work_.data());
+    ggml_graph_compute(graph_, &plan);
+}
+
+}  // namespace bmoe::backend
