@@ -93,6 +93,10 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->capture_default_str()
         ->check(CLI::IsMember({"on", "off"}))
         ->group("Experts");
+    app.add_option("--lookahead", out.engine.lookahead, "Experts of the next layer read ahead; 0: none")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 8))
+        ->group("Experts");
     app.add_flag("--no-odirect", no_odirect, "Read through the page cache")->group("Experts");
 
     app.add_option("-t,--threads", out.engine.threads, "Compute threads; 0: one per core")

@@ -82,6 +82,12 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.resident_bytes = cache.resident_bytes();
     run.slot_bytes = cache.usage().mapped_bytes;
     run.policy = cache.policy() != nullptr ? cache.policy()->name() : "none";
+    run.lookahead = engine.store()->lookahead().depth() > 0;
+    run.guesses_started = decode.lookahead.started;
+    run.guesses_right = decode.lookahead.adopted;
+    run.guesses_ready = decode.lookahead.ready;
+    run.guessable_misses = decode.lookahead.misses;
+    run.wasted_bytes = decode.lookahead.wasted_bytes;
     run.huge_pages = cache.usage().huge_pages;
     return run;
 }

@@ -87,8 +87,11 @@ bool ExpertFlow::possible(const FlowNodes &nodes) {
     return from_flow && hidden->ne[1] == top_k && RowChain::possible(nodes.first, nodes.between, ids);
 }
 
-void ExpertFlow::prepare(const FlowNodes &nodes, LayerVisit &visit, int n_threads) {
+void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threads) {
+    store_ = &store;
+    LayerVisit &visit = store.visit();
     visit_ = &visit;
+    n_threads_ = n_threads;
     first_.assign(nodes.first.begin(), nodes.first.end());
     between_.assign(nodes.between.begin(), nodes.between.end());
     nodes_ = {first_, between_, nodes.last};
@@ -101,6 +104,12 @@ void ExpertFlow::prepare(const FlowNodes &nodes, LayerVisit &visit, int n_thread
     for (int64_t row = 0; row < input->ne[1]; ++row) {
         convert_row(type, static_cast<const char *>(input->data) + row * static_cast<int64_t>(input->nb[1]),
                     row_at(input_, input_stride_, row), input->ne[0]);
+    }
+    look_input_ = nullptr;
+    if (store.lookahead().depth() > 0 && input->ne[1] == 1) {
+        look_memory_.resize(std::max(look_memory_.size(), static_cast<size_t>(input->ne[0])));
+        std::memcpy(look_memory_.data(), input->data, static_cast<size_t>(input->ne[0]) * sizeof(float));
+        look_input_ = look_memory_.data();
     }
     hidden_stride_ = reserve_rows(hidden_, input_type(nodes.last), nodes.last->src[1]->ne[0], top_k);
     memory_->assign(first_, between_, top_k);
@@ -167,7 +176,10 @@ bool ExpertFlow::take(Item &item, int64_t &begin, int64_t &end) {
     return true;
 }
 
-void ExpertFlow::run(int thread, ExpertStore &store) {
+void ExpertFlow::run(int thread) {
+    if (look_input_ != nullptr && thread == n_threads_ - 1) {
+        store_->lookahead().look(visit_->layer(), look_input_, first_.front()->src[1]->ne[0]);
+    }
     size_t first = 0;  // items before it are taken whole
     while (open_items_.load(std::memory_order_acquire) > 0) {
         const uint32_t seen = visit_->arrivals().load(std::memory_order_acquire);
@@ -194,7 +206,7 @@ void ExpertFlow::run(int thread, ExpertStore &store) {
         const uint64_t start = now_ns();
         visit_->arrivals().wait(seen, std::memory_order_acquire);
         if (thread == 0) {
-            store.add_stall(now_ns() - start);
+            store_->add_stall(now_ns() - start);
         }
     }
 }

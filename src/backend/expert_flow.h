@@ -40,11 +40,11 @@ class ExpertFlow {
     static bool possible(const FlowNodes &nodes);
 
     // Converts the input. Not while run() is active. Keeps its memory from one use to the next.
-    void prepare(const FlowNodes &nodes, LayerVisit &visit, int n_threads);
+    void prepare(const FlowNodes &nodes, ExpertStore &store, int n_threads);
 
     // Called by every thread of the team; returns when no work is left to take. A thread with nothing to compute sleeps until
     // a slice arrives or another thread makes work for it.
-    void run(int thread, ExpertStore &store);
+    void run(int thread);
 
   private:
     struct Item;
@@ -55,9 +55,13 @@ class ExpertFlow {
     void finish(const Item &item, int64_t rows, int thread);
     void complete_hidden(uint32_t index, int thread);
 
+    ExpertStore *store_ = nullptr;
     LayerVisit *visit_ = nullptr;
     FlowNodes nodes_;
     std::vector<ggml_tensor *> first_, between_;
+    const float *look_input_ = nullptr;  // a copy of the input if the next layer is to be guessed from it
+    std::vector<float> look_memory_;
+    int n_threads_ = 1;
     std::vector<std::byte> input_;  // converted, a row for each row of the source
     size_t input_stride_ = 0;
     std::vector<std::byte> hidden_;  // converted, a row for each rank

@@ -51,9 +51,13 @@ cache::Geometry geometry_of(const gguf::ModelFile &model) {
 }  // namespace
 
 StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
-    return {cache.since(earlier.cache),  reads.since(earlier.reads),
-            visits - earlier.visits,     staged_slices - earlier.staged_slices,
-            stall_ns - earlier.stall_ns, expert_ns - earlier.expert_ns};
+    return {cache.since(earlier.cache),
+            reads.since(earlier.reads),
+            lookahead.since(earlier.lookahead),
+            visits - earlier.visits,
+            staged_slices - earlier.staged_slices,
+            stall_ns - earlier.stall_ns,
+            expert_ns - earlier.expert_ns};
 }
 
 ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &options)
@@ -65,6 +69,7 @@ ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &optio
     }
     banks_.reserve(n_banks);  // by_name_ points into it
     for (size_t l = 0; l < layers.size(); ++l) {
+        layer_of_block_.emplace(layers[l].block, static_cast<uint16_t>(l));
         for (size_t s = 0; s < layers[l].banks.size(); ++s) {
             BankRef ref;
             ref.store = this;
@@ -76,10 +81,13 @@ ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &optio
         }
     }
     visit_ = std::make_unique<LayerVisit>(*this);
+    lookahead_ = std::make_unique<Lookahead>(*this);
+    lookahead_->set_depth(options.lookahead);
 }
 
 ExpertStore::~ExpertStore() {
     visit_->close();
+    lookahead_->clear();
     pool_.drain();
 }
 
@@ -94,11 +102,14 @@ uint64_t ExpertStore::staging_bytes() const {
 
 void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     visit_->close();
+    lookahead_->clear();
     pool_.drain();
     cache_.reset();
     staging_.reset();
     staging_ = std::make_unique<Staging>(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
     cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
+    // Those being read for the next layer, and those of the layer before that turned out wrong and are still being read.
+    cache_->reserve_for_guesses(static_cast<uint32_t>(2 * lookahead_->depth()));
 }
 
 StoreCounters ExpertStore::counters() const {
@@ -107,6 +118,7 @@ StoreCounters ExpertStore::counters() const {
         counters.cache = cache_->counters();
     }
     counters.reads = pool_.counters();
+    counters.lookahead = lookahead_->counters();
     counters.visits = visits_;
     counters.staged_slices = staged_;
     counters.stall_ns = stall_ns_;
@@ -127,6 +139,24 @@ void ExpertStore::await_demand() {
     const uint64_t start = now_ns();
     visit_->await_reads();
     add_stall(now_ns() - start);
+}
+
+std::string ExpertStore::describe_read(cache::ExpertId id, uint16_t bank_index, const std::string &error) const {
+    const gguf::Bank &bank = model_.expert_layers()[id.layer].banks[bank_index];
+    return cat("cannot read expert ", id.expert, " of tensor ", bank.tensor, " (shard ", bank.shard + 1, " of ",
+               model_.shards().size(), ", offset ", bank.offset + id.expert * bank.bytes_per_expert, ", ",
+               bank.bytes_per_expert, " bytes): ", error);
+}
+
+void ExpertStore::look_at_node(const ggml_tensor *node) {
+    for (const ggml_tensor *source : {node->src[0], node->src[1]}) {
+        if (source == nullptr || router_part(source) == RouterPart::kNone) {
+            continue;
+        }
+        if (const auto it = layer_of_block_.find(block_of(source->name)); it != layer_of_block_.end()) {
+            lookahead_->routers().look_at(node, it->second);
+        }
+    }
 }
 
 void ExpertStore::report_error(const std::string &error) {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/lookahead.h"
 #include "backend/staging.h"
 #include "cache/expert_cache.h"
 #include "cache/geometry.h"
@@ -36,12 +37,15 @@ struct StoreOptions {
     int io_threads = 4;
     // Off: a layer's reads are awaited before its computation starts, as far as memory holds them. For measurement.
     bool overlap = true;
+    // Experts of the next layer that are read ahead on the router's guess; 0: none.
+    int lookahead = 0;
 };
 
 // Times are summed over the layers' graph splits, measured on the thread that runs them.
 struct StoreCounters {
     cache::CacheCounters cache;
     io::ReadCounters reads;
+    LookaheadCounters lookahead;
     uint64_t visits = 0;         // layers visited
     uint64_t staged_slices = 0;  // slices read past the cache
     uint64_t stall_ns = 0;       // nothing was ready to compute: waiting for demand reads
@@ -84,9 +88,14 @@ class ExpertStore {
     // --- for the executor ---
     cache::ExpertCache *mutable_cache() { return cache_.get(); }
     LayerVisit &visit() { return *visit_; }
+    Lookahead &lookahead() { return *lookahead_; }
     io::ReadPool &pool() { return pool_; }
     Staging &staging() { return *staging_; }
-    void report_error(const std::string &error);                                // thread-safe; keeps the first
+    void report_error(const std::string &error);  // thread-safe; keeps the first
+    // What went wrong with the reading of a slice, as a sentence.
+    std::string describe_read(cache::ExpertId id, uint16_t bank, const std::string &error) const;
+    // A node of a context's graph, as it is made: routers are learned from it.
+    void look_at_node(const ggml_tensor *node);
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
     void add_stall(uint64_t ns) { stall_ns_ += ns; }
     void add_expert_time(uint64_t ns) { expert_ns_ += ns; }
@@ -103,6 +112,8 @@ class ExpertStore {
     std::unique_ptr<Staging> staging_;
     std::unique_ptr<cache::ExpertCache> cache_;
     std::unique_ptr<LayerVisit> visit_;
+    std::unique_ptr<Lookahead> lookahead_;
+    std::unordered_map<int, uint16_t> layer_of_block_;
     uint64_t visits_ = 0;
     uint64_t staged_ = 0;
     uint64_t stall_ns_ = 0;

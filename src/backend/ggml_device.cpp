@@ -18,6 +18,7 @@ namespace {
 
 thread_local ExpertStore *loading_store = nullptr;
 thread_local ggml_threadpool *context_pool = nullptr;
+thread_local ExpertStore *context_store = nullptr;
 
 ggml_backend_reg registry;
 ggml_backend_device device;
@@ -128,6 +129,10 @@ bool supports_op(ggml_backend_dev_t, const ggml_tensor *op) {
     if (loading_store != nullptr) {
         refuse_unmultipliable_weight(op);
     }
+    if (context_store != nullptr) {
+        // The scheduler asks us first about everything that computes with a weight.
+        context_store->look_at_node(op);
+    }
     return is_bank(op) || comes_from_experts(op, 0);
 }
 
@@ -207,9 +212,15 @@ LoadScope::LoadScope(ExpertStore &store) {
 
 LoadScope::~LoadScope() { loading_store = nullptr; }
 
-ContextScope::ContextScope(ggml_threadpool *pool) { context_pool = pool; }
+ContextScope::ContextScope(ggml_threadpool *pool, ExpertStore *store) {
+    context_pool = pool;
+    context_store = store;
+}
 
-ContextScope::~ContextScope() { context_pool = nullptr; }
+ContextScope::~ContextScope() {
+    context_pool = nullptr;
+    context_store = nullptr;
+}
 
 ExpertStore *store_being_loaded() { return loading_store; }
 

@@ -20,10 +20,11 @@ class LoadScope {
     LoadScope &operator=(const LoadScope &) = delete;
 };
 
-// While it lives, contexts created on this thread compute expert splits in `pool`.
+// While it lives, contexts created on this thread compute expert splits in `pool`, and `store`, if any, learns from their
+// graphs.
 class ContextScope {
   public:
-    explicit ContextScope(ggml_threadpool *pool);
+    ContextScope(ggml_threadpool *pool, ExpertStore *store);
     ~ContextScope();
     ContextScope(const ContextScope &) = delete;
     ContextScope &operator=(const ContextScope &) = delete;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/expert_store.h"
+#include "backend/lookahead.h"
 #include "base/error.h"
 #include "ggml.h"
 
@@ -14,6 +15,13 @@ template <typename T>
 T element(const ggml_tensor &tensor, int64_t i0, int64_t i1, int64_t i2 = 0) {
     const auto *at = static_cast<const char *>(tensor.data) + i0 * tensor.nb[0] + i1 * tensor.nb[1] + i2 * tensor.nb[2];
     return *reinterpret_cast<const T *>(at);
+}
+
+// All slices have arrived or failed.
+bool is_read(const cache::Slot *slot) {
+    return std::none_of(slot->slices.begin(), slot->slices.end(), [](const cache::Slice &slice) {
+        return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReading;
+    });
 }
 
 }  // namespace
@@ -28,6 +36,7 @@ LayerVisit::LayerVisit(ExpertStore &store) : store_(store) {
     experts_.reserve(most_experts);
     first_row_.reserve(most_experts + 1);
     slots_.reserve(most_experts);
+    adopted_.reserve(Lookahead::kMost);
     missed_.reserve(most_experts);
     count_.reserve(most_experts);
     slices_.reserve(most_slices);
@@ -134,6 +143,18 @@ void LayerVisit::place_experts(const ggml_tensor *ids, const ggml_tensor *weight
         }
     }
     missed_.assign(n, false);
+    // Guesses come before other misses, since their reads are ahead.
+    store_.lookahead().settle(layer_, experts_);
+    adopted_.clear();
+    for (size_t i = hits; i < n; ++i) {
+        slots_[i] = store_.lookahead().take({layer_, static_cast<uint16_t>(experts_[i])});
+        if (slots_[i] != nullptr) {
+            adopted_.push_back(slots_[i]);
+            std::rotate(experts_.begin() + hits, experts_.begin() + i, experts_.begin() + i + 1);
+            std::rotate(slots_.begin() + hits, slots_.begin() + i, slots_.begin() + i + 1);
+            ++hits;
+        }
+    }
     for (size_t i = hits; i < n; ++i) {
         slots_[i] = cache.admit({layer_, static_cast<uint16_t>(experts_[i])}, phase);
         missed_[i] = true;
@@ -219,14 +240,6 @@ void LayerVisit::pump() {
     }
 }
 
-std::string LayerVisit::describe(const SliceRead &read, const std::string &error) const {
-    const auto &layer = store_.model().expert_layers()[layer_];
-    const gguf::Bank &bank = layer.banks[read.bank];
-    return cat("cannot read expert ", experts_[read.index], " of tensor ", bank.tensor, " (shard ", bank.shard + 1,
-               " of ", store_.model().shards().size(), ", offset ", read.job.offset, ", ", read.job.length,
-               " bytes): ", error);
-}
-
 void LayerVisit::on_read(io::ReadJob &job, const io::ReadStatus &status) {
     auto &read = *static_cast<SliceRead *>(job.user);
     LayerVisit &visit = *read.visit;
@@ -235,7 +248,8 @@ void LayerVisit::on_read(io::ReadJob &job, const io::ReadStatus &status) {
         slice.data = slice.room + job.file->span(job.offset, job.length).lead;
         slice.state.store(cache::SliceState::kReady, std::memory_order_release);
     } else {
-        visit.store_.report_error(visit.describe(read, status.error));
+        const auto expert = static_cast<uint16_t>(visit.experts_[read.index]);
+        visit.store_.report_error(visit.store_.describe_read({visit.layer_, expert}, read.bank, status.error));
         slice.state.store(cache::SliceState::kFailed, std::memory_order_release);
     }
     visit.in_flight_.fetch_sub(1, std::memory_order_release);
@@ -257,7 +271,8 @@ void LayerVisit::release(uint32_t index, uint16_t bank) {
 void LayerVisit::await_reads() {
     for (;;) {
         const uint32_t seen = arrivals_.load(std::memory_order_acquire);
-        if (in_flight_.load(std::memory_order_acquire) == 0) {
+        const bool adopted_are_here = std::all_of(adopted_.begin(), adopted_.end(), is_read);
+        if (in_flight_.load(std::memory_order_acquire) == 0 && adopted_are_here) {
             return;
         }
         arrivals_.wait(seen, std::memory_order_acquire);

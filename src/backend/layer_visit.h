@@ -44,10 +44,11 @@ class LayerVisit {
     // Ends the visit: waits for its reads, unpins its experts, forgets those that could not be read.
     void close();
 
-    // Waits until the reads queued so far are done.
+    // Waits until the reads queued so far are done, and those that were adopted.
     void await_reads();
 
     // --- while a visit is open; thread-safe ---
+    uint16_t layer() const { return layer_; }
     uint32_t experts() const { return static_cast<uint32_t>(experts_.size()); }  // distinct experts routed to
     int32_t expert_id(uint32_t index) const { return experts_[index]; }          // resident ones first, then ascending
     std::span<const RoutedRow> rows(uint32_t index) const {
@@ -82,7 +83,6 @@ class LayerVisit {
     void place_experts(const ggml_tensor *ids, const ggml_tensor *weights);
     void queue_bank(uint16_t bank, bool with_staged);
     void pump();
-    std::string describe(const SliceRead &read, const std::string &error) const;
     static void on_read(io::ReadJob &job, const io::ReadStatus &status);
 
     ExpertStore &store_;
@@ -97,6 +97,7 @@ class LayerVisit {
     std::vector<uint32_t> first_row_;
     std::vector<RoutedRow> rows_;
     std::vector<cache::Slot *> slots_;               // per expert; nullptr: staged
+    std::vector<cache::Slot *> adopted_;             // of these, whose reads are the lookahead's
     std::vector<cache::Slice *> slices_;             // expert x bank
     std::vector<bool> missed_;                       // per expert: its slices are to be read
     std::unique_ptr<cache::Slice[]> staged_slices_;  // expert x bank

@@ -201,14 +201,9 @@ int SplitExecutor::add_flow(ggml_cgraph *graph, const Segment &segment) {
     if (!ExpertFlow::possible(nodes) || is_used_after(graph, end, segment.end)) {
         return segment.begin;
     }
-    flow_store_ = banks_.front()->store;
-    flow_.prepare(nodes, flow_store_->visit(), n_threads_);
-    add_custom(
-        [](ggml_tensor *, int thread, int, void *data) {
-            auto &self = *static_cast<SplitExecutor *>(data);
-            self.flow_.run(thread, *self.flow_store_);
-        },
-        this);
+    flow_.prepare(nodes, *banks_.front()->store, n_threads_);
+    add_custom([](ggml_tensor *, int thread, int, void *data) { static_cast<ExpertFlow *>(data)->run(thread); },
+               &flow_);
     return end;
 }
 

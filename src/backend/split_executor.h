@@ -51,7 +51,6 @@ class SplitExecutor {
     ggml_cgraph *shadow_ = nullptr;
     std::vector<BankRef *> banks_;  // of the current segment, in the order they are multiplied by
     ExpertFlow flow_;               // a token's products
-    ExpertStore *flow_store_ = nullptr;
     std::vector<ggml_tensor *> first_, between_;
     std::vector<std::unique_ptr<Phase>> phases_;  // an ubatch's products, one dependency after the other
     size_t n_phases_ = 0;

@@ -1,5 +1,6 @@
 #include "cache/expert_cache.h"
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 #include <optional>
@@ -15,6 +16,7 @@ struct ExpertCache::Impl {
         }
         if (budget == 0) return;
         pool.emplace(geometry, budget);
+        reserve.assign(pool->classes(), 0);
         policy = make_policy(kind, geometry, pool->class_of_layers());
     }
 
@@ -23,13 +25,30 @@ struct ExpertCache::Impl {
     // A free slot, or that of an expert that is thrown out for `id`; nullptr if there is none to be had.
     Slot *make_room(ExpertId id, Phase phase) {
         const uint32_t size_class = pool->class_of(id.layer);
-        if (Slot *free = pool->take_free(size_class)) return free;
+        if (pool->free_slots(size_class) > reserve[size_class]) return pool->take_free(size_class);
         const std::optional<ExpertId> victim = policy->victim(size_class);
         if (!victim || (phase == Phase::kPrefill && !policy->prefers(id, *victim))) return nullptr;
         Slot *slot = slot_of(*victim);
         forget(*victim);
         ++counters.evictions;
         return slot;
+    }
+
+    void bind(Slot *slot, ExpertId id) {
+        slot->id = id;
+        slot_of(id) = slot;
+        policy->pin(id);
+        policy->inserted(id);
+        ++resident;
+        resident_bytes += expert_bytes[id.layer];
+        ++counters.admissions;
+    }
+
+    static void empty(Slot &slot) {
+        for (Slice &slice : slot.slices) {
+            slice.data = nullptr;
+            slice.state.store(SliceState::kEmpty, std::memory_order_relaxed);
+        }
     }
 
     void forget(ExpertId id) {
@@ -42,6 +61,7 @@ struct ExpertCache::Impl {
     ExpertIndex index;
     std::vector<Slot *> slots;  // by expert; nullptr if it is not resident
     std::optional<SlotPool> pool;
+    std::vector<uint64_t> reserve;  // by size class: free slots that admissions leave
     std::unique_ptr<Policy> policy;
     CacheCounters counters;
     uint64_t resident = 0;
@@ -74,19 +94,46 @@ Slot *ExpertCache::admit(ExpertId id, Phase phase) {
     if (!impl_->pool) return nullptr;
     Slot *slot = impl_->make_room(id, phase);
     if (slot == nullptr) return nullptr;
-    slot->id = id;
-    for (Slice &slice : slot->slices) {
-        slice.data = nullptr;
-        slice.state.store(SliceState::kEmpty, std::memory_order_relaxed);
-    }
-    impl_->slot_of(id) = slot;
-    impl_->policy->pin(id);
-    impl_->policy->inserted(id);
-    ++impl_->resident;
-    impl_->resident_bytes += impl_->expert_bytes[id.layer];
-    ++impl_->counters.admissions;
+    Impl::empty(*slot);
+    impl_->bind(slot, id);
     return slot;
 }
+
+void ExpertCache::reserve_for_guesses(uint32_t slots) {
+    if (!impl_->pool) return;
+    // More would be felt as misses.
+    constexpr uint64_t kShare = 16;
+    std::vector<uint64_t> experts(impl_->pool->classes());
+    for (size_t layer = 0; layer < impl_->index.layers(); ++layer) {
+        experts[impl_->pool->class_of(static_cast<uint16_t>(layer))] += impl_->index.experts(layer);
+    }
+    for (uint32_t c = 0; c < impl_->pool->classes(); ++c) {
+        const uint64_t all = impl_->pool->slots(c);
+        impl_->reserve[c] = all >= experts[c] ? 0 : std::min<uint64_t>(slots, all / kShare);
+    }
+}
+
+Slot *ExpertCache::lend(uint16_t layer) {
+    if (!impl_->pool) return nullptr;
+    Slot *slot = impl_->pool->take_free(impl_->pool->class_of(layer));
+    if (slot != nullptr) Impl::empty(*slot);
+    return slot;
+}
+
+void ExpertCache::adopt(Slot *slot, ExpertId id) {
+    assert(impl_->slot_of(id) == nullptr);
+    const uint32_t size_class = impl_->pool->class_of(id.layer);
+    if (impl_->pool->free_slots(size_class) < impl_->reserve[size_class]) {
+        if (const std::optional<ExpertId> victim = impl_->policy->victim(size_class)) {
+            impl_->pool->give_back(impl_->slot_of(*victim));
+            impl_->forget(*victim);
+            ++impl_->counters.evictions;
+        }
+    }
+    impl_->bind(slot, id);
+}
+
+void ExpertCache::take_back(Slot *slot) { impl_->pool->give_back(slot); }
 
 void ExpertCache::unpin(Slot *slot) {
     assert(impl_->slot_of(slot->id) == slot);

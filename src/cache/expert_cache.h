@@ -42,6 +42,17 @@ class ExpertCache {
     // slot is pinned or none is worth giving up: the caller then stages the expert elsewhere.
     Slot *admit(ExpertId id, Phase phase);
 
+    // Slots to be read into before it is known that they are needed. As many of each size class are kept free for it: from now
+    // on admit() evicts rather than takes one of them. Fewer in a small cache, none in one that holds every expert.
+    void reserve_for_guesses(uint32_t slots);
+
+    // A free slot for a guess about an expert of this layer, its slices kEmpty, or nullptr. It belongs to the caller, who
+    // returns it by one of the two below.
+    Slot *lend(uint16_t layer);
+    // The guess was right: the slot becomes that of `id`, pinned. A victim makes up for it. The expert is not resident.
+    void adopt(Slot *slot, ExpertId id);
+    void take_back(Slot *slot);
+
     void unpin(Slot *slot);
 
     // The slot's contents are no good (a read failed): forget the expert. The slot must be pinned once, by the caller.

@@ -77,6 +77,10 @@ Slot *SlotPool::take_free(uint32_t size_class) {
     return slot;
 }
 
+uint64_t SlotPool::free_slots(uint32_t size_class) const { return impl_->free[size_class].size(); }
+
+uint64_t SlotPool::slots(uint32_t size_class) const { return impl_->layout.classes()[size_class].slots; }
+
 void SlotPool::give_back(Slot *slot) {
     assert(impl_->free[slot->size_class].size() < impl_->layout.classes()[slot->size_class].slots);
     impl_->free[slot->size_class].push_back(slot);

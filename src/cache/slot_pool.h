@@ -53,6 +53,8 @@ class SlotPool {
     uint32_t class_of(uint16_t layer) const;
     std::span<const uint32_t> class_of_layers() const;
     Slot *take_free(uint32_t size_class);  // nullptr if none is free
+    uint64_t free_slots(uint32_t size_class) const;
+    uint64_t slots(uint32_t size_class) const;
     void give_back(Slot *slot);
 
     // Backs every slot with memory now, so that no page fault is left for the time of decode: a direct read into a page that

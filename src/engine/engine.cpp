@@ -51,7 +51,8 @@ Engine::Engine(const Options &options) {
     const bool streams = options.stream && !file_->expert_layers().empty();
     if (streams) {
         store_ = std::make_unique<backend::ExpertStore>(
-            *file_, backend::StoreOptions{.io_threads = options.io_threads, .overlap = options.overlap});
+            *file_, backend::StoreOptions{
+                        .io_threads = options.io_threads, .overlap = options.overlap, .lookahead = options.lookahead});
         note(options, file_->io_note());
         plan_memory(options, limits);
     }
@@ -158,7 +159,7 @@ Engine::ContextPtr Engine::make_context(const Options &options, llama_model *mod
     params.n_threads = threads_;
     params.n_threads_batch = threads_;
     params.no_perf = true;
-    const backend::ContextScope scope(pool_.get());
+    const backend::ContextScope scope(pool_.get(), store_.get());
     ContextPtr context(llama_init_from_model(model, params));
     if (context == nullptr) {
         throw Error(cat(options.model, ": cannot make a context of ", options.n_ctx, " tokens: ", take_llama_errors()));

@@ -22,6 +22,7 @@ struct Options {
     cache::PolicyKind policy = cache::PolicyKind::kReap;
     int io_threads = 4;
     bool overlap = true;
+    int lookahead = 0;  // experts of the next layer that are read ahead on its router's guess; 0: none
     io::DirectIo direct_io = io::DirectIo::kVerified;
 
     // Let llama.cpp rearrange dense weights for faster kernels (its default).

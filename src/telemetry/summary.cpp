@@ -32,6 +32,10 @@ double quantile(std::vector<double> values, double q) {
     return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
 }
 
+double percent(uint64_t part, uint64_t whole) {
+    return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : -1;
+}
+
 double ratio(double value, double per) { return per > 0 ? value / per : -1; }
 
 }  // namespace
@@ -71,6 +75,15 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
                            uses > 0 ? 100.0 * static_cast<double>(run.hits) / uses : -1.0,
                            static_cast<double>(run.resident_bytes) / kMiB, static_cast<double>(run.slot_bytes) / kMiB,
                            run.policy.c_str(), run.huge_pages ? "yes" : "no"));
+    if (run.lookahead) {
+        lines.push_back(format(
+            "lookahead: %.1f%% of misses foreseen (%.1f%% already read), %.1f%% of %.1f reads/token right, %.1f "
+            "MiB/token "
+            "wasted",
+            percent(run.guesses_right, run.guessable_misses), percent(run.guesses_ready, run.guessable_misses),
+            percent(run.guesses_right, run.guesses_started), ratio(static_cast<double>(run.guesses_started), steps),
+            ratio(static_cast<double>(run.wasted_bytes) / kMiB, steps)));
+    }
     return lines;
 }
 

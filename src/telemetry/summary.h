@@ -31,6 +31,9 @@ struct RunSummary {
     uint64_t hits = 0, misses = 0;   // experts, while decoding
     uint64_t resident_bytes = 0, slot_bytes = 0;
     std::string policy;
+    // Experts of the next layer that were read ahead, while decoding.
+    bool lookahead = false;
+    uint64_t guesses_started = 0, guesses_right = 0, guesses_ready = 0, guessable_misses = 0, wasted_bytes = 0;
     bool huge_pages = false;
 };
 

@@ -1,0 +1,104 @@
+#include "backend/router_guess.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <string_view>
+
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+
+namespace bmoe::backend {
+
+namespace {
+
+constexpr std::string_view kPrefix = "blk.";
+
+// Plain rows in memory, not rearranged for other kernels.
+bool is_plain(const ggml_tensor *tensor) {
+    return tensor != nullptr && tensor->data != nullptr && tensor->buffer != nullptr &&
+           ggml_backend_buffer_get_type(tensor->buffer) == ggml_backend_cpu_buffer_type() &&
+           tensor->view_src == nullptr;
+}
+
+}  // namespace
+
+int block_of(const char *tensor_name) {
+    const std::string_view name = tensor_name;
+    int block = -1;
+    if (name.substr(0, kPrefix.size()) == kPrefix) {
+        std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), block);
+    }
+    return block;
+}
+
+RouterPart router_part(const ggml_tensor *tensor) {
+    const std::string_view name = tensor->name;
+    const auto ends = [&](std::string_view end) {
+        return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
+    };
+    if (ends(".ffn_gate_inp.weight")) {
+        return RouterPart::kWeight;
+    }
+    if (ends(".ffn_gate_inp.bias")) {
+        return RouterPart::kBias;
+    }
+    return ends(".exp_probs_b.bias") ? RouterPart::kSelectionBias : RouterPart::kNone;
+}
+
+void RouterGuess::look_at(const ggml_tensor *node, uint16_t layer) {
+    Router &router = routers_[layer];
+    if (node->op == GGML_OP_MUL_MAT && router_part(node->src[0]) == RouterPart::kWeight) {
+        const bool usable = is_plain(node->src[0]) && ggml_get_type_traits_cpu(node->src[0]->type)->vec_dot != nullptr;
+        router.weight = usable ? node->src[0] : nullptr;
+    }
+    if (node->op == GGML_OP_ADD && is_plain(node->src[1]) && node->src[1]->type == GGML_TYPE_F32) {
+        const RouterPart part = router_part(node->src[1]);
+        router.bias = part == RouterPart::kBias ? node->src[1] : router.bias;
+        router.selection_bias = part == RouterPart::kSelectionBias ? node->src[1] : router.selection_bias;
+    }
+}
+
+bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t count, std::vector<int32_t> &experts) {
+    const Router &router = routers_[layer];
+    if (router.weight->ne[0] != n) {
+        return false;
+    }
+    const auto *traits = ggml_get_type_traits_cpu(router.weight->type);
+    const void *row = input;
+    if (traits->vec_dot_type != GGML_TYPE_F32) {
+        input_.resize(ggml_row_size(traits->vec_dot_type, n));
+        ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float(input, input_.data(), n);
+        row = input_.data();
+    }
+    const auto n_expert = static_cast<size_t>(router.weight->ne[1]);
+    scores_.resize(n_expert);
+    const auto *weights = static_cast<const char *>(router.weight->data);
+    for (size_t e = 0; e < n_expert; ++e) {
+        traits->vec_dot(static_cast<int>(n), &scores_[e], 0, weights + e * router.weight->nb[1], 0, row, 0, 1);
+    }
+    const auto add = [&](const ggml_tensor *bias) {
+        for (size_t e = 0; e < n_expert; ++e) {
+            scores_[e] += static_cast<const float *>(bias->data)[e];
+        }
+    };
+    if (router.bias != nullptr) {
+        add(router.bias);
+    }
+    if (router.selection_bias != nullptr) {
+        // The bias was learned for probabilities; of the functions in use the sigmoid is the usual one beside it.
+        std::transform(scores_.begin(), scores_.end(), scores_.begin(),
+                       [](float logit) { return 1.0F / (1.0F + std::exp(-logit)); });
+        add(router.selection_bias);
+    }
+    experts.resize(n_expert);
+    std::iota(experts.begin(), experts.end(), 0);
+    count = std::min(count, n_expert);
+    std::partial_sort(experts.begin(), experts.begin() + static_cast<ptrdiff_t>(count), experts.end(),
+                      [&](int32_t a, int32_t b) { return scores_[a] > scores_[b]; });
+    experts.resize(count);
+    return true;
+}
+
+}  // namespace bmoe::backend

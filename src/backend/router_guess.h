@@ -1,0 +1,47 @@
+// Which experts a layer will probably select: its router applied to the expert input of the layer before.
+//
+// Published as cross-layer gating (AdapMoE, 2024; Fate, 2025): from layer to layer the residual stream changes little, so that
+// the next router already sees most of what it will see.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ggml.h"
+
+namespace bmoe::backend {
+
+// The routers of a model's expert layers, as the graph uses them. They belong to the model.
+class RouterGuess {
+  public:
+    explicit RouterGuess(size_t layers) : routers_(layers) {}
+
+    // Learns from a node of the graph, if it is one of a router: called while a context is made.
+    void look_at(const ggml_tensor *node, uint16_t layer);
+
+    bool knows(uint16_t layer) const { return layer < routers_.size() && routers_[layer].weight != nullptr; }
+
+    // The `count` experts with the highest scores, highest first, for `input`: a row of F32 as long as the router's. False if
+    // that is not how long it is. Any thread, one at a time.
+    bool top(uint16_t layer, const float *input, int64_t n, size_t count, std::vector<int32_t> &experts);
+
+  private:
+    struct Router {
+        const ggml_tensor *weight = nullptr;          // [n, experts]
+        const ggml_tensor *bias = nullptr;            // added to the logits, F32
+        const ggml_tensor *selection_bias = nullptr;  // added to the probabilities, for the selection only, F32
+    };
+    std::vector<Router> routers_;
+    std::vector<float> scores_;
+    std::vector<std::byte> input_;
+};
+
+// True for tensors that routers have: part of their names in every architecture of llama.cpp.
+enum class RouterPart { kNone, kWeight, kBias, kSelectionBias };
+RouterPart router_part(const ggml_tensor *tensor);
+
+// The block number in "blk.N.", or -1.
+int block_of(const char *tensor_name);
+
+}  // namespace bmoe::backend
