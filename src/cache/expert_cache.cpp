@@ -12,6 +12,7 @@ namespace bmoe::cache {
 struct ExpertCache::Impl {
     Impl(const Geometry &geometry, uint64_t budget, PolicyKind kind) : index(geometry), slots(index.count()) {
         for (const LayerGeometry &layer : geometry.layers) {
+            top_k.push_back(layer.top_k);
             expert_bytes.push_back(std::accumulate(layer.slice_bytes.begin(), layer.slice_bytes.end(), uint64_t{0}));
         }
         if (budget == 0) return;
@@ -67,6 +68,7 @@ struct ExpertCache::Impl {
     uint64_t resident = 0;
     uint64_t resident_bytes = 0;
     std::vector<uint64_t> expert_bytes;  // by layer
+    std::vector<uint32_t> top_k;         // by layer
 };
 
 ExpertCache::ExpertCache(const Geometry &geometry, uint64_t budget, PolicyKind policy)
@@ -101,15 +103,21 @@ Slot *ExpertCache::admit(ExpertId id, Phase phase) {
 
 void ExpertCache::reserve_for_guesses(uint32_t slots) {
     if (!impl_->pool) return;
-    // More would be felt as misses.
+    // More would be felt as misses. A visit of a layer needs top-k slots at once.
     constexpr uint64_t kShare = 16;
-    std::vector<uint64_t> experts(impl_->pool->classes());
-    for (size_t layer = 0; layer < impl_->index.layers(); ++layer) {
-        experts[impl_->pool->class_of(static_cast<uint16_t>(layer))] += impl_->index.experts(layer);
-    }
+    const std::span<const uint32_t> class_of = impl_->pool->class_of_layers();
     for (uint32_t c = 0; c < impl_->pool->classes(); ++c) {
+        uint64_t experts = 0;
+        uint64_t needed = 0;
+        for (size_t layer = 0; layer < class_of.size(); ++layer) {
+            if (class_of[layer] == c) {
+                experts += impl_->index.experts(layer);
+                needed = std::max<uint64_t>(needed, impl_->top_k[layer]);
+            }
+        }
         const uint64_t all = impl_->pool->slots(c);
-        impl_->reserve[c] = all >= experts[c] ? 0 : std::min<uint64_t>(slots, all / kShare);
+        const uint64_t most = std::max(all / kShare, std::min<uint64_t>(2, all - std::min(all, needed)));
+        impl_->reserve[c] = all >= experts ? 0 : std::min<uint64_t>(slots, most);
     }
 }
 
