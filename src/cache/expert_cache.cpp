@@ -32,6 +32,22 @@ struct ExpertCache::Impl {
         return slot;
     }
 
+    static void clear(Slot &slot, ExpertId id) {
+        slot.id = id;
+        for (Slice &slice : slot.slices) {
+            slice.data = nullptr;
+            slice.state.store(SliceState::kEmpty, std::memory_order_relaxed);
+        }
+    }
+
+    void insert(Slot &slot) {
+        slot_of(slot.id) = &slot;
+        policy->inserted(slot.id);
+        ++resident;
+        resident_bytes += expert_bytes[slot.id.layer];
+        ++counters.admissions;
+    }
+
     void forget(ExpertId id) {
         policy->evicted(id);
         slot_of(id) = nullptr;
@@ -74,17 +90,9 @@ Slot *ExpertCache::admit(ExpertId id, Phase phase) {
     if (!impl_->pool) return nullptr;
     Slot *slot = impl_->make_room(id, phase);
     if (slot == nullptr) return nullptr;
-    slot->id = id;
-    for (Slice &slice : slot->slices) {
-        slice.data = nullptr;
-        slice.state.store(SliceState::kEmpty, std::memory_order_relaxed);
-    }
-    impl_->slot_of(id) = slot;
+    Impl::clear(*slot, id);
     impl_->policy->pin(id);
-    impl_->policy->inserted(id);
-    ++impl_->resident;
-    impl_->resident_bytes += impl_->expert_bytes[id.layer];
-    ++impl_->counters.admissions;
+    impl_->insert(*slot);
     return slot;
 }
 
@@ -97,6 +105,28 @@ void ExpertCache::discard(Slot *slot) {
     assert(impl_->slot_of(slot->id) == slot);
     impl_->policy->unpin(slot->id);
     impl_->forget(slot->id);
+    impl_->pool->give_back(slot);
+}
+
+void ExpertCache::start_from(std::span<const float> frequencies) {
+    if (impl_->policy) impl_->policy->start_from(frequencies);
+}
+
+Slot *ExpertCache::reserve(ExpertId id) {
+    assert(impl_->slot_of(id) == nullptr);
+    if (!impl_->pool) return nullptr;
+    Slot *slot = impl_->pool->take_free(impl_->pool->class_of(id.layer));
+    if (slot != nullptr) Impl::clear(*slot, id);
+    return slot;
+}
+
+void ExpertCache::publish(Slot *slot) {
+    assert(impl_->slot_of(slot->id) == nullptr);
+    impl_->insert(*slot);
+}
+
+void ExpertCache::give_back(Slot *slot) {
+    assert(impl_->slot_of(slot->id) == nullptr);
     impl_->pool->give_back(slot);
 }
 
