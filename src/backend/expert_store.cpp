@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "backend/layer_visit.h"
 #include "base/error.h"
@@ -91,6 +92,7 @@ ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &optio
 }
 
 ExpertStore::~ExpertStore() {
+    warmer_.reset();
     visit_->close();
     pool_.drain();
 }
@@ -105,12 +107,28 @@ uint64_t ExpertStore::staging_bytes() const {
 }
 
 void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
+    warmer_.reset();
+    warmed_bytes_ = 0;
     visit_->close();
     pool_.drain();
     cache_.reset();
     staging_.reset();
     staging_ = std::make_unique<Staging>(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
     cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
+}
+
+void ExpertStore::start_warming(std::span<const float> frequencies, uint64_t most_bytes,
+                                std::function<void(const WarmReport &)> on_finished) {
+    cache_->start_from(frequencies);
+    on_warmed_ = std::move(on_finished);
+    warmer_ = std::make_unique<CacheWarmer>(model_, *cache_, pool_, frequencies, most_bytes);
+}
+
+void ExpertStore::end_warming() {
+    const WarmReport report = warmer_->finish();
+    warmer_.reset();
+    warmed_bytes_ = report.bytes;
+    on_warmed_(report);
 }
 
 StoreCounters ExpertStore::counters() const {
