@@ -83,6 +83,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.slot_bytes = cache.usage().mapped_bytes;
     run.policy = cache.policy() != nullptr ? cache.policy()->name() : "none";
     run.huge_pages = cache.usage().huge_pages;
+    run.warmed_bytes = engine.store()->warmed_bytes();
     return run;
 }
 

@@ -32,6 +32,7 @@ struct RunSummary {
     uint64_t resident_bytes = 0, slot_bytes = 0;
     std::string policy;
     bool huge_pages = false;
+    uint64_t warmed_bytes = 0;  // experts read before the prompt, from the profile
 };
 
 // "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:". Without line ends.
