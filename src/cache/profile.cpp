@@ -105,7 +105,7 @@ ProfileRead parse(std::span<const std::byte> bytes, const std::string &path, con
     if (std::memcmp(bytes.data(), kMagic.data(), n_magic) != 0) {
         return {{}, cat(path, " is no profile of experts; it is left alone"), false};
     }
-    const ProfileRead damaged{{}, cat("the profile ", path, " is damaged or cut short"), true};
+    ProfileRead damaged{{}, cat("the profile ", path, " is damaged or cut short"), true};
     if (bytes.size() < kMagic.size() + sizeof(uint64_t)) return damaged;
     Parser parser(bytes.subspan(kMagic.size(), bytes.size() - kMagic.size() - sizeof(uint64_t)));
     if (const auto version = parser.take<uint32_t>(); parser.ok() && version != kVersion) {
