@@ -124,7 +124,7 @@ TEST_F(CacheWarmerTest, ReadsNoMoreThanAskedForAndNothingThatWasNeverUsed) {
 
 // Whenever the first visit comes: what has been read is used, what has not is read once, and no slot is lost.
 TEST_F(CacheWarmerTest, TheFirstVisitEndsItAtAnyMoment) {
-    for (uint32_t moment = 0; moment < 73; moment += 3) {  // of 72 reads
+    for (uint32_t moment = 0; moment < 73; moment += 8) {  // of 72 reads
         std::atomic<uint32_t> reads{0};
         std::mutex mutex;
         std::map<uint64_t, int> reads_at;
@@ -142,7 +142,7 @@ TEST_F(CacheWarmerTest, TheFirstVisitEndsItAtAnyMoment) {
         for (uint32_t seen = reads.load(); seen < moment; seen = reads.load()) {
             reads.wait(seen);
         }
-        expect_right_visits(30);
+        expect_right_visits(12);
         store().pool().drain();
         // Reads are taken in order, so one expert at most was left with a part of its three slices.
         EXPECT_LE(std::count_if(reads_at.begin(), reads_at.end(), [](const auto &at) { return at.second > 1; }), 2);
