@@ -51,6 +51,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     std::string dense_weights = "anon";
     bool no_odirect = false;
     bool no_repack = false;
+    bool no_warm_start = false;
     bool stream = false;
 
     app.add_option("-m,--model", out.engine.model, "GGUF file, or any shard of a split one")
@@ -84,6 +85,14 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     app.add_option("--cache-policy", policy, "Which expert to evict: reap or lru")
         ->capture_default_str()
         ->check(CLI::IsMember({"reap", "lru"}))
+        ->group("Experts");
+    CLI::Option *profile =
+        app.add_option("--profile", out.engine.profile,
+                       "File that remembers the experts used most, to start with them the next time; default: one "
+                       "per model in ~/.cache/bmoe")
+            ->group("Experts");
+    app.add_flag("--no-warm-start", no_warm_start, "Neither read nor write such a file")
+        ->excludes(profile)
         ->group("Experts");
     app.add_option("--io-threads", out.engine.io_threads, "Reads in flight")
         ->capture_default_str()
@@ -126,6 +135,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     }
     out.engine.stream = stream;
     out.engine.policy = policy == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;
+    out.engine.warm_start = !no_warm_start;
     out.engine.overlap = overlap == "on";
     out.engine.direct_io = no_odirect ? io::DirectIo::kOff : io::DirectIo::kVerified;
     out.engine.repack = !no_repack;

@@ -89,6 +89,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.guessable_misses = decode.lookahead.misses;
     run.wasted_bytes = decode.lookahead.wasted_bytes;
     run.huge_pages = cache.usage().huge_pages;
+    run.warmed_bytes = engine.store()->warmed_bytes();
     return run;
 }
 

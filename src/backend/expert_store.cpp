@@ -1,6 +1,7 @@
 #include "backend/expert_store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/layer_visit.h"
 #include "base/clock.h"
@@ -86,6 +87,7 @@ ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &optio
 }
 
 ExpertStore::~ExpertStore() {
+    warmer_.reset();
     visit_->close();
     lookahead_->clear();
     pool_.drain();
@@ -101,6 +103,8 @@ uint64_t ExpertStore::staging_bytes() const {
 }
 
 void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
+    warmer_.reset();
+    warmed_bytes_ = 0;
     visit_->close();
     lookahead_->clear();
     pool_.drain();
@@ -110,6 +114,20 @@ void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
     // Those being read for the next layer, and those of the layer before that turned out wrong and are still being read.
     cache_->reserve_for_guesses(static_cast<uint32_t>(2 * lookahead_->depth()));
+}
+
+void ExpertStore::start_warming(std::span<const float> frequencies, uint64_t most_bytes,
+                                std::function<void(const WarmReport &)> on_finished) {
+    cache_->start_from(frequencies);
+    on_warmed_ = std::move(on_finished);
+    warmer_ = std::make_unique<CacheWarmer>(model_, *cache_, pool_, frequencies, most_bytes);
+}
+
+void ExpertStore::end_warming() {
+    const WarmReport report = warmer_->finish();
+    warmer_.reset();
+    warmed_bytes_ = report.bytes;
+    on_warmed_(report);
 }
 
 StoreCounters ExpertStore::counters() const {

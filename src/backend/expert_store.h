@@ -4,14 +4,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "backend/cache_warmer.h"
 #include "backend/lookahead.h"
 #include "backend/staging.h"
 #include "cache/expert_cache.h"
@@ -80,12 +83,24 @@ class ExpertStore {
     void set_cache(uint64_t budget, cache::PolicyKind policy);
     const cache::ExpertCache *cache() const { return cache_.get(); }
 
+    // Starts from the `frequencies` of an earlier run (cache::Policy::frequencies): the policy takes them over, and up to
+    // `most_bytes` of the experts used most are read into free slots, from now on until the first visit. `on_finished` is then
+    // called, on the thread that decodes. After set_cache() and before the first visit; the next set_cache() ends it.
+    void start_warming(std::span<const float> frequencies, uint64_t most_bytes,
+                       std::function<void(const WarmReport &)> on_finished);
+    uint64_t warmed_bytes() const { return warmed_bytes_; }  // of experts that became resident that way
+
     StoreCounters counters() const;
 
     // The first error since the last call, if any. A generation that ended with an error may be followed by another.
     std::optional<std::string> take_error();
 
     // --- for the executor ---
+    void finish_warming() {  // before a visit uses the cache
+        if (warmer_ != nullptr) {
+            end_warming();
+        }
+    }
     cache::ExpertCache *mutable_cache() { return cache_.get(); }
     LayerVisit &visit() { return *visit_; }
     Lookahead &lookahead() { return *lookahead_; }
@@ -104,6 +119,8 @@ class ExpertStore {
     void count_staged(uint64_t slices) { staged_ += slices; }
 
   private:
+    void end_warming();
+
     const gguf::ModelFile &model_;
     StoreOptions options_;
     cache::Geometry geometry_;
@@ -114,6 +131,9 @@ class ExpertStore {
     std::unique_ptr<LayerVisit> visit_;
     std::unique_ptr<Lookahead> lookahead_;
     std::unordered_map<int, uint16_t> layer_of_block_;
+    std::unique_ptr<CacheWarmer> warmer_;
+    std::function<void(const WarmReport &)> on_warmed_;
+    uint64_t warmed_bytes_ = 0;
     uint64_t visits_ = 0;
     uint64_t staged_ = 0;
     uint64_t stall_ns_ = 0;

@@ -50,6 +50,7 @@ LayerVisit::~LayerVisit() { close(); }
 
 bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights) {
     if (!same_visit(banks, ids)) {
+        store_.finish_warming();
         close();
         layer_ = banks.front()->layer;
         n_banks_ = static_cast<uint16_t>(store_.geometry().layers[layer_].slice_bytes.size());

@@ -35,21 +35,20 @@ struct ExpertCache::Impl {
         return slot;
     }
 
-    void bind(Slot *slot, ExpertId id) {
-        slot->id = id;
-        slot_of(id) = slot;
-        policy->pin(id);
-        policy->inserted(id);
-        ++resident;
-        resident_bytes += expert_bytes[id.layer];
-        ++counters.admissions;
-    }
-
-    static void empty(Slot &slot) {
+    static void clear(Slot &slot, ExpertId id) {
+        slot.id = id;
         for (Slice &slice : slot.slices) {
             slice.data = nullptr;
             slice.state.store(SliceState::kEmpty, std::memory_order_relaxed);
         }
+    }
+
+    void insert(Slot &slot) {
+        slot_of(slot.id) = &slot;
+        policy->inserted(slot.id);
+        ++resident;
+        resident_bytes += expert_bytes[slot.id.layer];
+        ++counters.admissions;
     }
 
     void forget(ExpertId id) {
@@ -96,8 +95,9 @@ Slot *ExpertCache::admit(ExpertId id, Phase phase) {
     if (!impl_->pool) return nullptr;
     Slot *slot = impl_->make_room(id, phase);
     if (slot == nullptr) return nullptr;
-    Impl::empty(*slot);
-    impl_->bind(slot, id);
+    Impl::clear(*slot, id);
+    impl_->policy->pin(id);
+    impl_->insert(*slot);
     return slot;
 }
 
@@ -124,7 +124,7 @@ void ExpertCache::reserve_for_guesses(uint32_t slots) {
 Slot *ExpertCache::lend(uint16_t layer) {
     if (!impl_->pool) return nullptr;
     Slot *slot = impl_->pool->take_free(impl_->pool->class_of(layer));
-    if (slot != nullptr) Impl::empty(*slot);
+    if (slot != nullptr) Impl::clear(*slot, {layer, 0});
     return slot;
 }
 
@@ -138,7 +138,9 @@ void ExpertCache::adopt(Slot *slot, ExpertId id) {
             ++impl_->counters.evictions;
         }
     }
-    impl_->bind(slot, id);
+    slot->id = id;
+    impl_->policy->pin(id);
+    impl_->insert(*slot);
 }
 
 void ExpertCache::take_back(Slot *slot) { impl_->pool->give_back(slot); }
@@ -152,6 +154,28 @@ void ExpertCache::discard(Slot *slot) {
     assert(impl_->slot_of(slot->id) == slot);
     impl_->policy->unpin(slot->id);
     impl_->forget(slot->id);
+    impl_->pool->give_back(slot);
+}
+
+void ExpertCache::start_from(std::span<const float> frequencies) {
+    if (impl_->policy) impl_->policy->start_from(frequencies);
+}
+
+Slot *ExpertCache::reserve(ExpertId id) {
+    assert(impl_->slot_of(id) == nullptr);
+    if (!impl_->pool) return nullptr;
+    Slot *slot = impl_->pool->take_free(impl_->pool->class_of(id.layer));
+    if (slot != nullptr) Impl::clear(*slot, id);
+    return slot;
+}
+
+void ExpertCache::publish(Slot *slot) {
+    assert(impl_->slot_of(slot->id) == nullptr);
+    impl_->insert(*slot);
+}
+
+void ExpertCache::give_back(Slot *slot) {
+    assert(impl_->slot_of(slot->id) == nullptr);
     impl_->pool->give_back(slot);
 }
 

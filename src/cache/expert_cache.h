@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cache/policy.h"
@@ -57,6 +58,18 @@ class ExpertCache {
 
     // The slot's contents are no good (a read failed): forget the expert. The slot must be pinned once, by the caller.
     void discard(Slot *slot);
+
+    // --- filling the cache before anything asks for an expert ---
+
+    // See Policy::start_from().
+    void start_from(std::span<const float> frequencies);
+
+    // A free slot for an expert that is not resident, its slices kEmpty; the caller fills them. The expert is not resident
+    // until publish(), and until then the slot may be handed back by give_back(). nullptr if no slot is free. No visit may
+    // come in between.
+    Slot *reserve(ExpertId id);
+    void publish(Slot *slot);
+    void give_back(Slot *slot);
 
     // See SlotPool::prefault(). Call before the first admit().
     void prefault();

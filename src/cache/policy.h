@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "cache/expert_id.h"
 #include "cache/geometry.h"
@@ -47,6 +48,14 @@ class Policy {
     // During prefill the cache is not flooded: true if `candidate`, routed by the visit in progress, is worth more than the
     // resident `victim`.
     virtual bool prefers(ExpertId candidate, ExpertId victim) const = 0;
+
+    // How often each expert was used of late, 0..1, layer after layer: what a later run can start from. Empty if the policy
+    // does not count it.
+    virtual std::vector<float> frequencies() const { return {}; }
+
+    // Starts from the frequencies() of an earlier run, which fade as new ones come. Before the first visit. Does nothing in a
+    // policy that does not count them.
+    virtual void start_from(std::span<const float>) {}
 };
 
 enum class PolicyKind { kLru, kReap, kReapLite };

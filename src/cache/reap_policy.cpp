@@ -61,6 +61,19 @@ void ReapPolicy::visit(const Visit &visit) {
     rate(visit);
 }
 
+// Everything but the frequencies is as if the experts had not been used for long.
+void ReapPolicy::start_from(std::span<const float> frequencies) {
+    assert(frequencies.size() == frequency_.size());
+    std::copy(frequencies.begin(), frequencies.end(), frequency_.begin());
+    for (size_t i = 0; i < frequency_.size(); ++i) {
+        const float position = HazardTable::position(fast_log2(frequency_[i] + kFrequencyFloor));
+        const uint8_t row = HazardTable::row(age_[i]);
+        cell_[i] = static_cast<uint8_t>(row + HazardTable::column(position));
+        score_[i] = hazard_.at(row, position);
+    }
+    for (Layer &layer : layers_) layer.worst_known = false;
+}
+
 // Learns one token's routing and moves the layer's clock on.
 void ReapPolicy::tick(const Visit &visit, uint32_t token) {
     const auto selected = visit.experts.subspan(size_t{token} * visit.top_k, visit.top_k);

@@ -30,6 +30,8 @@ class ReapPolicy final : public Policy {
     void pin(ExpertId id) override;
     void unpin(ExpertId id) override;
     bool prefers(ExpertId candidate, ExpertId victim) const override { return score(candidate) > score(victim); }
+    std::vector<float> frequencies() const override { return frequency_; }
+    void start_from(std::span<const float> frequencies) override;
 
     // Chance, 0..1, that the next visit of its layer uses the expert, as of the layer's last visit.
     float score(ExpertId id) const { return score_[index_(id)]; }

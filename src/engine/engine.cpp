@@ -55,6 +55,10 @@ Engine::Engine(const Options &options) {
                         .io_threads = options.io_threads, .overlap = options.overlap, .lookahead = options.lookahead});
         note(options, file_->io_note());
         plan_memory(options, limits);
+        store_->set_cache(report_.plan.slots, options.policy);
+        if (options.warm_start) {
+            warm_start_ = WarmStart::begin(options, report_.plan, *store_);
+        }
     }
     const auto start = std::chrono::steady_clock::now();
     if (streams) {
@@ -71,12 +75,12 @@ Engine::Engine(const Options &options) {
     }
     report_.load_seconds = seconds_since(start);
     context_ = make_context(options, model_.get());
-    if (streams) {
-        store_->set_cache(report_.plan.slots, options.policy);
-    }
 }
 
 Engine::~Engine() {
+    if (warm_start_ != nullptr && has_decoded_) {
+        warm_start_->save(*store_);
+    }
     context_.reset();
     model_.reset();
 }
@@ -234,6 +238,7 @@ void Engine::decode(std::span<const llama_token> tokens) {
         auto *first = const_cast<llama_token *>(tokens.data() + at);
         const int status = llama_decode(context_.get(), llama_batch_get_one(first, static_cast<int32_t>(n)));
         if (status == 0) {
+            has_decoded_ = true;
             continue;
         }
         const std::string log = take_llama_errors();

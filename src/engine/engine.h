@@ -11,6 +11,7 @@
 #include "backend/expert_store.h"
 #include "cache/memory_plan.h"
 #include "engine/options.h"
+#include "engine/warm_start.h"
 #include "llama.h"
 
 namespace bmoe::engine {
@@ -74,6 +75,8 @@ class Engine {
     int threads_ = 1;
     std::unique_ptr<gguf::ModelFile> file_;
     std::unique_ptr<backend::ExpertStore> store_;
+    std::unique_ptr<WarmStart> warm_start_;
+    bool has_decoded_ = false;
     std::unique_ptr<ggml_threadpool, FreePool> pool_;
     ModelPtr model_;
     ContextPtr context_;

@@ -20,6 +20,10 @@ struct Options {
     // Bytes for cached experts; 0: no cache; empty: as much as is really free after everything else.
     std::optional<uint64_t> cache_bytes;
     cache::PolicyKind policy = cache::PolicyKind::kReap;
+    // Starts with the experts that earlier runs of the model used most, read while the other weights load, and notes down at
+    // the end what this run used. With REAP and a cache only.
+    bool warm_start = false;
+    std::string profile;  // the file for that; empty: one for each model, below the user's cache folder
     int io_threads = 4;
     bool overlap = true;
     int lookahead = 0;  // experts of the next layer that are read ahead on its router's guess; 0: none
@@ -34,7 +38,8 @@ struct Options {
 
     // Called with 0..1 while the model loads, on the loading thread.
     std::function<void(float)> on_progress;
-    // One line each for the user: fallbacks, what is not streamed and why.
+    // One line each for the user: fallbacks, what is not streamed and why. Called while a model is opened, decodes or is
+    // closed, on the thread that does so. Must not throw.
     std::function<void(const std::string &)> on_note;
 };
 

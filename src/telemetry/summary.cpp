@@ -71,10 +71,12 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
         run.o_direct ? "O_DIRECT" : "buffered", ratio(total - run.stall_seconds, steps),
         ratio(run.stall_seconds, steps), static_cast<double>(run.prompt_read_bytes) / kMiB, run.o_direct ? 1 : 0));
     const auto uses = static_cast<double>(run.hits + run.misses);
-    lines.push_back(format("moe-cache: %.1f%% hit, resident %.0f MiB of %.0f MiB, policy %s, huge pages %s",
-                           uses > 0 ? 100.0 * static_cast<double>(run.hits) / uses : -1.0,
-                           static_cast<double>(run.resident_bytes) / kMiB, static_cast<double>(run.slot_bytes) / kMiB,
-                           run.policy.c_str(), run.huge_pages ? "yes" : "no"));
+    lines.push_back(
+        format("moe-cache: %.1f%% hit, resident %.0f MiB of %.0f MiB, policy %s, huge pages %s, "
+               "warm start %.0f MiB",
+               uses > 0 ? 100.0 * static_cast<double>(run.hits) / uses : -1.0,
+               static_cast<double>(run.resident_bytes) / kMiB, static_cast<double>(run.slot_bytes) / kMiB,
+               run.policy.c_str(), run.huge_pages ? "yes" : "no", static_cast<double>(run.warmed_bytes) / kMiB));
     if (run.lookahead) {
         lines.push_back(format(
             "lookahead: %.1f%% of misses foreseen (%.1f%% already read), %.1f%% of %.1f reads/token right, %.1f "

@@ -35,6 +35,7 @@ struct RunSummary {
     bool lookahead = false;
     uint64_t guesses_started = 0, guesses_right = 0, guesses_ready = 0, guessable_misses = 0, wasted_bytes = 0;
     bool huge_pages = false;
+    uint64_t warmed_bytes = 0;  // experts read before the prompt, from the profile
 };
 
 // "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:". Without line ends.

@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ContainsRegex;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -24,8 +25,9 @@ const std::string kDemo = BMOE_DEMO_MODEL;
 const std::string kTiny = BMOE_TINY_MODELS;
 const std::string kPrompt = " -p 'And the king said unto'";
 
+// Every run starts alike, and leaves nothing behind.
 std::string cli(const std::string &model, const std::string &flags) {
-    return quoted(BMOE_CLI) + " -m " + quoted(model) + " -t 2 -c 512 -n 24 " + flags;
+    return quoted(BMOE_CLI) + " -m " + quoted(model) + " --no-warm-start -t 2 -c 512 -n 24 " + flags;
 }
 
 std::string streamed(const std::string &model, const std::string &flags = "--cache-mb 2") {
@@ -48,6 +50,57 @@ TEST(Cli, StreamsTheTextOfTheResidentModelAndSumsUp) {
     EXPECT_THAT(run.err,
                 ContainsRegex("moe-stream: read [0-9]+ MiB \\([0-9.]+ MiB/token\\), [0-9.]+ GiB/s .*o_direct=[01]"));
     EXPECT_THAT(run.err, ContainsRegex("moe-cache: [0-9.]+% hit, resident [0-9]+ MiB"));
+}
+
+TEST(Cli, StartsWithTheExpertsOfTheRunBefore) {
+    const gguf::test::Scratch scratch;
+    const std::string folder = scratch.file("cache");
+    const std::string run = "XDG_CACHE_HOME=" + quoted(folder) + " " + quoted(BMOE_CLI) + " -m " + quoted(kDemo) +
+                            " --moe-stream --cache-mb 4 --no-repack -t 2 -c 512 -n 24" + kPrompt;
+    const std::string text = resident_text(kDemo);
+    const Finished first = run_command(run);
+    EXPECT_EQ(first.out, text) << first.err;
+    EXPECT_THAT(first.err, HasSubstr(", warm start 0 MiB"));
+    ASSERT_TRUE(fs::is_directory(folder + "/bmoe")) << first.err;
+    std::vector<std::string> files;
+    for (const auto &entry : fs::directory_iterator(folder + "/bmoe")) {
+        files.push_back(entry.path().filename().string());
+    }
+    EXPECT_THAT(files, ElementsAre(ContainsRegex("^[0-9a-f]{16}\\.profile$")));
+    // How much it reads before the prompt comes is a matter of speed.
+    const Finished second = run_command(run);
+    EXPECT_EQ(second.out, text) << second.err;
+    EXPECT_THAT(second.err, AllOf(ContainsRegex(", warm start [0-9]+ MiB"), Not(HasSubstr("note:"))));
+    const std::string profile = folder + "/bmoe/" + files.front();
+    fs::resize_file(profile, fs::file_size(profile) / 2);
+    const Finished third = run_command(run);
+    EXPECT_EQ(third.out, text) << third.err;
+    EXPECT_THAT(third.err, AllOf(HasSubstr("note: warm start: the profile " + profile), HasSubstr("damaged")));
+
+    const Finished own = run_command(run + " --profile " + quoted(scratch.file("own")));
+    EXPECT_THAT(own.err, HasSubstr(", warm start 0 MiB"));
+    EXPECT_TRUE(fs::exists(scratch.file("own")));
+    fs::remove_all(folder);
+    EXPECT_THAT(run_command(run + " --no-warm-start").err, HasSubstr(", warm start 0 MiB"));
+    EXPECT_FALSE(fs::exists(folder));
+    EXPECT_EQ(run_command(run + " --no-warm-start --profile x").status, 2);
+}
+
+TEST(Cli, TheDefaultPlaceOfTheProfileFollowsTheEnvironment) {
+    const gguf::test::Scratch scratch;
+    const std::string run =
+        quoted(BMOE_CLI) + " -m " + quoted(kDemo) + " --moe-stream --cache-mb 4 -t 2 -c 512 -n 1" + kPrompt;
+    const std::string home = scratch.folder("home");
+    EXPECT_EQ(run_command("HOME=" + quoted(home) + " XDG_CACHE_HOME= " + run).status, 0);
+    EXPECT_TRUE(fs::is_directory(home + "/.cache/bmoe"));
+    const Finished nowhere = run_command("HOME= XDG_CACHE_HOME= " + run);
+    EXPECT_EQ(nowhere.status, 0);
+    EXPECT_THAT(nowhere.err, HasSubstr("note: warm start: neither XDG_CACHE_HOME nor HOME"));
+    fs::remove_all(home + "/.cache");
+    std::ofstream(home + "/.cache").flush();
+    const Finished blocked = run_command("HOME=" + quoted(home) + " XDG_CACHE_HOME= " + run);
+    EXPECT_EQ(blocked.status, 0);
+    EXPECT_THAT(blocked.err, ContainsRegex("note: warm start: cannot (read|make)"));
 }
 
 TEST(Cli, StaysWithinItsMemoryPlan) {
@@ -174,7 +227,7 @@ TEST(Cli, NoticesAFileThatChangesUnderIt) {
         // Slow reads: the program must not be done before the file is written to.
         "LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) +
         " BMOE_FAULT_PATH=changing BMOE_FAULT_KIND=slow BMOE_FAULT_DELAY_MS=5 " + quoted(BMOE_CLI) + " -m " +
-        quoted(copy) + " --moe-stream --cache-mb 1 -t 1 -c 1024 -n 900" + kPrompt + " >" +
+        quoted(copy) + " --no-warm-start --moe-stream --cache-mb 1 -t 1 -c 1024 -n 900" + kPrompt + " >" +
         quoted(scratch.file("text")) + " & pid=$!; while [ $(wc -c <" + quoted(scratch.file("text")) +
         ") -lt 40 ] && kill -0 $pid; do :; done; printf x >>" + quoted(copy) + "; wait $pid");
     EXPECT_EQ(run.status, 1) << run.err;

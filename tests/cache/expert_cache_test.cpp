@@ -151,6 +151,43 @@ INSTANTIATE_TEST_SUITE_P(Policies, ExpertCacheTest,
                                                                       : "ReapLite";
                          });
 
+TEST(ExpertCacheWarmingTest, AReservedSlotIsResidentOncePublished) {
+    ExpertCache cache(shape(), room_for(2), PolicyKind::kReap);
+    std::vector<float> frequencies(16);
+    frequencies[8 + 5] = 0.5F;
+    cache.start_from(frequencies);
+    Slot *slot = cache.reserve({1, 5});
+    ASSERT_NE(slot, nullptr);
+    EXPECT_EQ(slot->id, (ExpertId{1, 5}));
+    for (const Slice &slice : slot->slices) EXPECT_EQ(slice.state.load(), SliceState::kEmpty);
+    EXPECT_FALSE(cache.resident({1, 5}));
+    cache.publish(slot);
+    EXPECT_TRUE(cache.resident({1, 5}));
+    EXPECT_EQ(cache.resident_count(), 1U);
+    EXPECT_EQ(cache.resident_bytes(), 20'000U);
+    EXPECT_EQ(cache.find_and_pin({1, 5}), slot);
+    cache.unpin(slot);
+}
+
+TEST(ExpertCacheWarmingTest, TakesFreeSlotsOnlyAndGivesThemBack) {
+    ExpertCache cache(shape(), room_for(2), PolicyKind::kReap);
+    Slot *first = cache.reserve({0, 1});
+    Slot *second = cache.reserve({1, 5});
+    ASSERT_NE(second, nullptr);
+    EXPECT_EQ(cache.reserve({0, 2}), nullptr);
+    cache.publish(first);
+    EXPECT_EQ(cache.reserve({0, 2}), nullptr) << "nothing is evicted";
+    cache.give_back(second);
+    EXPECT_FALSE(cache.resident({1, 5}));
+    EXPECT_EQ(cache.reserve({0, 2}), second);
+}
+
+TEST(ExpertCacheWarmingTest, WithoutACacheThereIsNoSlot) {
+    ExpertCache cache(shape(), 0, PolicyKind::kReap);
+    cache.start_from(std::vector<float>(16, 0.5F));
+    EXPECT_EQ(cache.reserve({0, 1}), nullptr);
+}
+
 TEST(ExpertCachePrefillTest, UnderReapAPromptReplacesOnlyWhatIsWorthLess) {
     ExpertCache cache(shape(), room_for(2), PolicyKind::kReap);
     const auto decode = [&](const std::vector<int32_t> &experts) {

@@ -50,6 +50,13 @@ TEST_F(LruPolicyTest, PassesByPinnedExperts) {
     EXPECT_EQ(policy_.victim(0), (ExpertId{0, 1}));
 }
 
+TEST_F(LruPolicyTest, CountsNoFrequencies) {
+    policy_.inserted({0, 1});
+    policy_.start_from(std::vector<float>(24, 0.5F));
+    EXPECT_TRUE(policy_.frequencies().empty());
+    EXPECT_EQ(policy_.victim(0), (ExpertId{0, 1}));
+}
+
 TEST_F(LruPolicyTest, APromptReplacesNothing) {
     policy_.inserted({0, 1});
     EXPECT_FALSE(policy_.prefers({0, 2}, {0, 1}));

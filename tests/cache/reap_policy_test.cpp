@@ -264,6 +264,35 @@ TEST_F(ReapPolicyTest, PinsCount) {
     EXPECT_FALSE(policy_.victim(0));
 }
 
+TEST_F(ReapPolicyTest, StartsFromTheFrequenciesOfAnother) {
+    for (int i = 0; i < 100; ++i) {
+        visit(policy_, 0, {1, i % 8 == 1 ? 0 : i % 8});
+        visit(policy_, 1, {2, 3});
+    }
+    const std::vector<float> learned = policy_.frequencies();
+    ReapPolicy next(test::uniform(3, 8, 2, {100}), std::vector<uint32_t>{0, 0, 1}, true);
+    next.start_from(learned);
+    EXPECT_EQ(next.frequencies(), learned);
+    next.inserted({0, 1});
+    next.inserted({0, 5});
+    next.inserted({1, 2});
+    EXPECT_EQ(next.victim(0), (ExpertId{0, 5}));
+    EXPECT_GT(next.score({1, 2}), next.score({1, 4}));
+}
+
+TEST_F(ReapPolicyTest, WhatItStartedFromFades) {
+    std::vector<float> frequencies = policy_.frequencies();
+    frequencies[7] = 1.0F;  // layer 0, expert 7
+    policy_.start_from(frequencies);
+    policy_.inserted({0, 7});
+    policy_.inserted({0, 1});
+    EXPECT_EQ(policy_.victim(0), (ExpertId{0, 1}));
+    for (int i = 0; i < 32; ++i) visit(policy_, 0, {1, 2});
+    EXPECT_NEAR(policy_.frequencies()[7], 0.5F, 1e-3F);
+    for (int i = 0; i < 200; ++i) visit(policy_, 0, {1, 2});
+    EXPECT_EQ(policy_.victim(0), (ExpertId{0, 7}));
+}
+
 TEST(MakePolicy, NamesWhatItMade) {
     const Geometry small = test::uniform(2, 8, 2, {100});
     const std::vector<uint32_t> classes{0, 0};

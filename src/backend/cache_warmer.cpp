@@ -1,0 +1,138 @@
+#include "backend/cache_warmer.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/error.h"
+
+namespace bmoe::backend {
+
+namespace {
+
+struct Candidate {
+    float frequency = 0;
+    cache::ExpertId id;
+};
+
+// All experts that were used, the most used first, equal ones in the order of the model.
+std::vector<Candidate> by_frequency(const gguf::ModelFile &model, std::span<const float> frequencies) {
+    std::vector<Candidate> candidates;
+    size_t at = 0;
+    for (size_t layer = 0; layer < model.expert_layers().size(); ++layer) {
+        for (uint32_t expert = 0; expert < model.expert_layers()[layer].n_expert; ++expert, ++at) {
+            if (frequencies[at] > 0) {
+                candidates.push_back({frequencies[at], {static_cast<uint16_t>(layer), static_cast<uint16_t>(expert)}});
+            }
+        }
+    }
+    assert(at == frequencies.size());
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate &a, const Candidate &b) { return a.frequency > b.frequency; });
+    return candidates;
+}
+
+}  // namespace
+
+CacheWarmer::CacheWarmer(const gguf::ModelFile &model, cache::ExpertCache &cache, io::ReadPool &pool,
+                         std::span<const float> frequencies, uint64_t most_bytes)
+    : model_(model), cache_(cache), pool_(pool) {
+    uint64_t bytes = 0;
+    for (const Candidate &candidate : by_frequency(model, frequencies)) {
+        const uint64_t more = model.expert_layers()[candidate.id.layer].bytes_per_expert();
+        if (bytes + more > most_bytes) {
+            break;
+        }
+        // Where the slots of one size are used up, those of another may not be.
+        if (cache::Slot *slot = cache.reserve(candidate.id); slot != nullptr) {
+            slots_.push_back(slot);
+            bytes += more;
+        }
+    }
+    plan_reads();
+    std::vector<io::ReadJob *> jobs;
+    jobs.reserve(reads_.size());
+    for (SliceRead &read : reads_) {
+        jobs.push_back(&read.job);
+    }
+    pool_.submit(jobs, io::Priority::kSpeculative);
+}
+
+CacheWarmer::~CacheWarmer() {
+    if (!finished_) {
+        finish();
+    }
+}
+
+void CacheWarmer::plan_reads() {
+    size_t n_reads = 0;
+    for (const cache::Slot *slot : slots_) {
+        n_reads += slot->slices.size();
+    }
+    reads_.resize(n_reads);  // jobs are linked by address
+    size_t next = 0;
+    for (cache::Slot *slot : slots_) {
+        const auto &banks = model_.expert_layers()[slot->id.layer].banks;
+        for (size_t s = 0; s < banks.size(); ++s) {
+            SliceRead &read = reads_[next++];
+            read.warmer = this;
+            read.slice = &slot->slices[s];
+            read.bank = &banks[s];
+            read.expert = slot->id.expert;
+            read.slice->state.store(cache::SliceState::kReading, std::memory_order_relaxed);
+            read.job.file = model_.shards()[banks[s].shard].get();
+            read.job.offset = banks[s].offset + slot->id.expert * banks[s].bytes_per_expert;
+            read.job.length = banks[s].bytes_per_expert;
+            read.job.dst = read.slice->room;
+            read.job.done = on_read;
+            read.job.user = &read;
+        }
+    }
+}
+
+void CacheWarmer::on_read(io::ReadJob &job, const io::ReadStatus &status) {
+    auto &read = *static_cast<SliceRead *>(job.user);
+    if (status.ok()) {
+        read.slice->data = read.slice->room + job.file->span(job.offset, job.length).lead;
+        read.slice->state.store(cache::SliceState::kReady, std::memory_order_release);
+        return;
+    }
+    read.slice->state.store(cache::SliceState::kFailed, std::memory_order_release);
+    CacheWarmer &warmer = *read.warmer;
+    const std::scoped_lock lock(warmer.mutex_);
+    if (warmer.failed_++ == 0) {
+        warmer.error_ = cat("cannot read expert ", read.expert, " of tensor ", read.bank->tensor, " (shard ",
+                            read.bank->shard + 1, " of ", warmer.model_.shards().size(), ", offset ", job.offset, ", ",
+                            job.length, " bytes): ", status.error);
+    }
+}
+
+WarmReport CacheWarmer::finish() {
+    assert(!finished_);
+    finished_ = true;
+    // From the end: meanwhile lanes take from the front.
+    for (auto read = reads_.rbegin(); read != reads_.rend(); ++read) {
+        pool_.cancel(read->job);
+    }
+    pool_.drain();
+    WarmReport report;
+    // From the end too: the pool hands out first what came back last, and that should be low addresses.
+    for (auto at = slots_.rbegin(); at != slots_.rend(); ++at) {
+        cache::Slot *slot = *at;
+        const bool whole = std::all_of(slot->slices.begin(), slot->slices.end(), [](const cache::Slice &slice) {
+            return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReady;
+        });
+        if (!whole) {
+            cache_.give_back(slot);
+            continue;
+        }
+        cache_.publish(slot);
+        ++report.experts;
+        report.bytes += model_.expert_layers()[slot->id.layer].bytes_per_expert();
+    }
+    const std::scoped_lock lock(mutex_);
+    report.failed = failed_;
+    report.error = error_;
+    return report;
+}
+
+}  // namespace bmoe::backend
