@@ -1,4 +1,4 @@
-// io_bench MODEL.gguf [ROUNDS]: prints what the disk delivers for reads of the model's slices, by engine and reads in flight.
+// io_bench MODEL.gguf [ROUNDS [BURST]]: prints what the disk delivers for reads of the model's slices, by engine and reads in flight.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -9,15 +9,17 @@
 
 int main(int argc, char **argv) {
     using namespace bmoe;
-    if (argc < 2 || argc > 3) {
-        std::cerr << "usage: io_bench MODEL.gguf [ROUNDS]\n";
+    if (argc < 2 || argc > 4) {
+        std::cerr
+            << "usage: io_bench MODEL.gguf [ROUNDS [BURST]]; BURST: reads queued at a time, default without end\n";
         return 2;
     }
     try {
         const auto model = gguf::ModelFile::open(argv[1], io::DirectIo::kVerified);
         if (!model->io_note().empty()) std::cout << model->io_note() << '\n';
         bench::IoCeilingOptions options;
-        if (argc == 3) options.rounds = std::max(1, std::atoi(argv[2]));
+        if (argc > 2) options.rounds = std::max(1, std::atoi(argv[2]));
+        if (argc > 3) options.burst = std::strtoul(argv[3], nullptr, 10);
         std::printf("%8s %10s %10s   %s   %s\n", "engine", "in flight", "bytes", "GiB/s: median   min   max",
                     "CPU s/GiB");
         for (const auto &row : bench::measure_io_ceiling(*model, options)) {

@@ -19,7 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBatchPerLane = 4;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 struct Place {
@@ -69,11 +68,11 @@ class Jobs {
         }
     }
 
-    // Keeps jobs queued for `seconds`. Throws bmoe::Error after a read that failed, when none is in flight any more.
-    void run(io::ReadPool &pool, const std::vector<Place> &places, uint64_t bytes, double seconds,
+    // Throws bmoe::Error after a read that failed, when none is in flight any more.
+    void run(io::ReadPool &pool, const std::vector<Place> &places, uint64_t bytes, const IoCeilingOptions &options,
              std::mt19937_64 &random) {
-        const auto duration = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-        const Clock::time_point end = Clock::now() + duration;
+        const std::chrono::duration<double> seconds(options.seconds_per_cell);
+        const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds);
         for (size_t turn = 0; Clock::now() < end; ++turn) {
             Batch &batch = batches_[turn % 2];
             await(batch);
@@ -85,6 +84,7 @@ class Jobs {
                 job.length = bytes;
             }
             pool.submit(batch.list, io::Priority::kDemand);
+            if (options.burst > 0) await(batch);
         }
         pool.drain();
         const std::lock_guard lock(mutex_);
@@ -116,6 +116,11 @@ class Jobs {
     std::string error_;
 };
 
+// Jobs that are submitted at once.
+size_t batch_size(const IoCeilingOptions &options, int in_flight) {
+    return options.burst > 0 ? options.burst : static_cast<size_t>(in_flight) * 4;
+}
+
 struct Cell {
     IoCeilingRow row;
     const std::vector<Place> *places = nullptr;
@@ -123,12 +128,12 @@ struct Cell {
     double cpu_s = 0;
     double gib = 0;
 
-    void measure(cache::Arena &arena, uint64_t room_bytes, double seconds, std::mt19937_64 &random) {
-        Jobs jobs(arena.data(), room_bytes, static_cast<size_t>(row.in_flight) * kBatchPerLane);
+    void measure(cache::Arena &arena, uint64_t room_bytes, const IoCeilingOptions &options, std::mt19937_64 &random) {
+        Jobs jobs(arena.data(), room_bytes, batch_size(options, row.in_flight));
         io::ReadPool pool(row.in_flight, row.engine);
         const double cpu_before = cpu_seconds();
         const Clock::time_point start = Clock::now();
-        jobs.run(pool, *places, row.request_bytes, seconds, random);
+        jobs.run(pool, *places, row.request_bytes, options, random);
         const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
         const double read = static_cast<double>(pool.counters().bytes) / kGiB;
         cpu_s += cpu_seconds() - cpu_before;
@@ -171,12 +176,12 @@ std::vector<IoCeilingRow> measure_io_ceiling(const gguf::ModelFile &model, const
     }
     // A slice that straddles a block more than its length needs.
     const uint64_t room_bytes = (sizes.rbegin()->first + 2 * block - 1) / block * block;
-    cache::Arena arena(room_bytes * static_cast<uint64_t>(most) * kBatchPerLane * 2);
+    cache::Arena arena(room_bytes * batch_size(options, most) * 2);
     arena.prefault();
 
     std::mt19937_64 random(1);
     for (int round = 0; round < options.rounds; ++round) {
-        for (Cell &cell : cells) cell.measure(arena, room_bytes, options.seconds_per_cell, random);
+        for (Cell &cell : cells) cell.measure(arena, room_bytes, options, random);
     }
     std::vector<IoCeilingRow> rows;
     for (Cell &cell : cells) rows.push_back(cell.result());

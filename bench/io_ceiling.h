@@ -1,8 +1,8 @@
 // What the disk delivers through the engine's own reader: the ceiling for expert streaming, and what reaching it costs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "gguf/model_file.h"
@@ -15,6 +15,10 @@ struct IoCeilingOptions {
     std::vector<int> in_flight = {1, 2, 4, 8};
     int rounds = 5;
     double seconds_per_cell = 0.5;  // in each round
+
+    // 0: reads are queued without end. Otherwise so many at a time, and the next when all of them are there, as the misses of
+    // one layer after the other.
+    size_t burst = 0;
 };
 
 // One cell of the table, over all rounds.
