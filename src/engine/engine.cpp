@@ -50,8 +50,10 @@ Engine::Engine(const Options &options) {
     const bool streams = options.stream && !file_->expert_layers().empty();
     if (streams) {
         store_ = std::make_unique<backend::ExpertStore>(
-            *file_, backend::StoreOptions{.io_threads = options.io_threads, .overlap = options.overlap});
+            *file_, backend::StoreOptions{
+                        .io_threads = options.io_threads, .io_engine = options.io_engine, .overlap = options.overlap});
         note(options, file_->io_note());
+        note(options, store_->pool().note());
         plan_memory(options, limits);
     }
     const auto start = std::chrono::steady_clock::now();

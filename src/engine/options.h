@@ -8,6 +8,7 @@
 
 #include "cache/policy.h"
 #include "io/posix_file.h"
+#include "io/read_pool.h"
 
 namespace bmoe::engine {
 
@@ -21,6 +22,7 @@ struct Options {
     std::optional<uint64_t> cache_bytes;
     cache::PolicyKind policy = cache::PolicyKind::kReap;
     int io_threads = 4;
+    io::ReadEngine io_engine = io::ReadEngine::kAuto;
     bool overlap = true;
     io::DirectIo direct_io = io::DirectIo::kVerified;
 

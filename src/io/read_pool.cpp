@@ -8,19 +8,27 @@ namespace {
 
 constexpr int kMaxLanes = 64;
 
-std::unique_ptr<ReadPool::Impl> make_pool(int lanes, ReadEngine engine) {
+std::unique_ptr<ReadPool::Impl> make_pool(int lanes, ReadEngine engine, std::string &note) {
     if (lanes < 1 || lanes > kMaxLanes) {
         throw Error(cat("read lanes: ", lanes, " asked for; give a number from 1 to ", kMaxLanes));
     }
-    return engine == ReadEngine::kUring ? make_uring_pool(lanes) : make_lane_pool(lanes);
+    if (engine == ReadEngine::kLanes) return make_lane_pool(lanes);
+    try {
+        return make_uring_pool(lanes);
+    } catch (const Error &error) {
+        if (engine == ReadEngine::kUring) throw Error(cat(error.what(), "; use --io-engine lanes"));
+        note = cat(error.what(), "; reading by threads instead");
+        return make_lane_pool(lanes);
+    }
 }
 
 }  // namespace
 
-ReadPool::ReadPool(int lanes, ReadEngine engine) : impl_(make_pool(lanes, engine)) {}
+ReadPool::ReadPool(int lanes, ReadEngine engine) : impl_(make_pool(lanes, engine, note_)) {}
 ReadPool::~ReadPool() = default;
 
 int ReadPool::lanes() const { return impl_->lanes(); }
+const std::string &ReadPool::note() const { return note_; }
 ReadEngine ReadPool::engine() const { return impl_->engine(); }
 void ReadPool::submit(std::span<ReadJob *const> jobs, Priority priority) { impl_->submit(jobs, priority); }
 bool ReadPool::cancel(ReadJob &job) { return impl_->cancel(job); }

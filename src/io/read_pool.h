@@ -44,8 +44,9 @@ struct ReadCounters {
 
 class ReadPool {
   public:
-    // At most `lanes` reads (1..64) in flight. kAuto is kLanes. kUring keeps only reads of files with a descriptor in flight
-    // together; others are performed one by one. Throws bmoe::Error, also for kUring where the system has no io_uring.
+    // At most `lanes` reads (1..64) in flight. kAuto is kUring, or kLanes where the system gives no io_uring. kUring keeps only
+    // reads of files with a descriptor in flight together; others are performed one by one. Throws bmoe::Error, also for
+    // kUring where the system gives no io_uring.
     explicit ReadPool(int lanes, ReadEngine engine = ReadEngine::kAuto);
     // Finishes reads in flight; those not started complete, on a thread of the pool, with an error that says so.
     ~ReadPool();
@@ -54,6 +55,9 @@ class ReadPool {
 
     int lanes() const;
     ReadEngine engine() const;  // the one at work: kLanes or kUring
+
+    // Why kAuto became kLanes, as a line for the user; empty otherwise.
+    const std::string &note() const;
 
     // Queues jobs in the order given; first in, first out within a priority. A speculative job is started only when
     // no demand job waits. Thread-safe.
@@ -76,6 +80,7 @@ class ReadPool {
     class Impl;
 
   private:
+    std::string note_;
     std::unique_ptr<Impl> impl_;
 };
 

@@ -30,7 +30,7 @@ std::string errno_text(int code) { return std::system_category().message(code); 
 class EventFd {
   public:
     EventFd() : fd_(::eventfd(0, EFD_CLOEXEC)) {
-        if (fd_ < 0) throw Error(cat("io_uring: cannot create an eventfd (", errno_text(errno), "); use read lanes"));
+        if (fd_ < 0) throw Error(cat("io_uring: cannot create an eventfd (", errno_text(errno), ")"));
     }
     ~EventFd() { ::close(fd_); }
     EventFd(const EventFd &) = delete;
@@ -56,7 +56,7 @@ class Ring {
         if (error == EINVAL) error = init(entries, IORING_SETUP_R_DISABLED);
         if (error != 0) {
             throw Error(cat("io_uring: the system refuses it (", errno_text(error),
-                            "): too old a kernel, kernel.io_uring_disabled, or a sandbox; use read lanes"));
+                            "): too old a kernel, kernel.io_uring_disabled, or a sandbox"));
         }
     }
     ~Ring() { ::io_uring_queue_exit(&ring_); }

@@ -414,10 +414,5 @@ TEST_P(ReadPoolTest, ReadsTenThousandJobsOfRandomSizes) {
 
 INSTANTIATE_TEST_SUITE_P(Engines, ReadPoolTest, kBothEngines, engine_name);
 
-TEST(ReadPoolEngineTest, IsTheOneAskedFor) {
-    EXPECT_EQ(ReadPool(2, ReadEngine::kLanes).engine(), ReadEngine::kLanes);
-    EXPECT_NE(ReadPool(2).engine(), ReadEngine::kAuto);
-}
-
 }  // namespace
 }  // namespace bmoe::io
