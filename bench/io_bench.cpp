@@ -1,4 +1,4 @@
-// io_bench MODEL.gguf [ROUNDS [BURST]]: prints what the disk delivers for reads of the model's slices, by engine and reads in flight.
+// bmoe_io_bench MODEL.gguf [ROUNDS [BURST]]: prints what the disk delivers for reads of the model's slices, by engine and reads in flight.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
     using namespace bmoe;
     if (argc < 2 || argc > 4) {
         std::cerr
-            << "usage: io_bench MODEL.gguf [ROUNDS [BURST]]; BURST: reads queued at a time, default without end\n";
+            << "usage: bmoe_io_bench MODEL.gguf [ROUNDS [BURST]]; BURST: reads queued at a time, default without end\n";
         return 2;
     }
     try {
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
                         row.gib_per_s_max, row.cpu_s_per_gib);
         }
     } catch (const std::exception &error) {
-        std::cerr << "io_bench: " << error.what() << '\n';
+        std::cerr << "bmoe_io_bench: " << error.what() << '\n';
         return 1;
     }
     return 0;
