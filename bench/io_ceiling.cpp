@@ -184,6 +184,7 @@ std::vector<IoCeilingRow> measure_io_ceiling(const gguf::ModelFile &model, const
         for (Cell &cell : cells) cell.measure(arena, room_bytes, options, random);
     }
     std::vector<IoCeilingRow> rows;
+    rows.reserve(cells.size());
     for (Cell &cell : cells) rows.push_back(cell.result());
     return rows;
 }
