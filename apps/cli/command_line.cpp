@@ -35,6 +35,11 @@ std::string parse_cache_mb(const std::string &text, engine::Options &options) {
     return {};
 }
 
+io::ReadEngine parse_io_engine(const std::string &name) {
+    if (name == "lanes") return io::ReadEngine::kLanes;
+    return name == "uring" ? io::ReadEngine::kUring : io::ReadEngine::kAuto;
+}
+
 }  // namespace
 
 Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_code) {
@@ -47,6 +52,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
 
     std::string cache_mb = "auto";
     std::string policy = "reap";
+    std::string io_engine = "auto";
     std::string overlap = "on";
     std::string dense_weights = "anon";
     bool no_odirect = false;
@@ -98,6 +104,11 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->capture_default_str()
         ->check(CLI::Range(1, 64))
         ->group("Experts");
+    app.add_option("--io-engine", io_engine,
+                   "Who reads: uring (io_uring), lanes (threads); auto: uring if the system allows")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "lanes", "uring"}))
+        ->group("Experts");
     app.add_option("--overlap", overlap, "on: compute while experts are read; off: read first (for measurement)")
         ->capture_default_str()
         ->check(CLI::IsMember({"on", "off"}))
@@ -136,6 +147,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     out.engine.stream = stream;
     out.engine.policy = policy == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;
     out.engine.warm_start = !no_warm_start;
+    out.engine.io_engine = parse_io_engine(io_engine);
     out.engine.overlap = overlap == "on";
     out.engine.direct_io = no_odirect ? io::DirectIo::kOff : io::DirectIo::kVerified;
     out.engine.repack = !no_repack;

@@ -62,7 +62,7 @@ StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
 }
 
 ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &options)
-    : model_(model), options_(options), geometry_(geometry_of(model)), pool_(options.io_threads) {
+    : model_(model), options_(options), geometry_(geometry_of(model)), pool_(options.io_threads, options.io_engine) {
     const auto &layers = model.expert_layers();
     size_t n_banks = 0;
     for (const auto &layer : layers) {

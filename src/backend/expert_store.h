@@ -38,6 +38,7 @@ struct BankRef {
 
 struct StoreOptions {
     int io_threads = 4;
+    io::ReadEngine io_engine = io::ReadEngine::kAuto;
     // Off: a layer's reads are awaited before its computation starts, as far as memory holds them. For measurement.
     bool overlap = true;
     // Experts of the next layer that are read ahead on the router's guess; 0: none.

@@ -74,7 +74,7 @@ void Lookahead::look(uint16_t layer, const float *input, int64_t n) {
 
 // Prepares the reads of one expert in jobs_. False if the cache has no slot for it.
 bool Lookahead::open(Guess &guess, cache::ExpertId id) {
-    cache::Slot *slot = store_.mutable_cache()->lend(id.layer);
+    cache::Slot *slot = store_.mutable_cache()->reserve(id);
     if (slot == nullptr) {
         return false;
     }
@@ -158,7 +158,7 @@ void Lookahead::reap() {
         if ((guess.state == State::kAdopted || guess.state == State::kDropped) &&
             guess.in_flight.load(std::memory_order_acquire) == 0) {
             if (guess.state == State::kDropped) {
-                store_.mutable_cache()->take_back(guess.slot);
+                store_.mutable_cache()->give_back(guess.slot);
             }
             guess.state = State::kFree;
         }
@@ -193,7 +193,7 @@ cache::Slot *Lookahead::take(cache::ExpertId id) {
     counters_.adopted += waiting < n_banks ? 1 : 0;
     counters_.ready += ready == n_banks ? 1 : 0;
     guess.state = State::kAdopted;
-    store_.mutable_cache()->adopt(guess.slot, id);
+    store_.mutable_cache()->adopt(guess.slot);
     return guess.slot;
 }
 

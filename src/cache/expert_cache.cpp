@@ -121,14 +121,8 @@ void ExpertCache::reserve_for_guesses(uint32_t slots) {
     }
 }
 
-Slot *ExpertCache::lend(uint16_t layer) {
-    if (!impl_->pool) return nullptr;
-    Slot *slot = impl_->pool->take_free(impl_->pool->class_of(layer));
-    if (slot != nullptr) Impl::clear(*slot, {layer, 0});
-    return slot;
-}
-
-void ExpertCache::adopt(Slot *slot, ExpertId id) {
+void ExpertCache::adopt(Slot *slot) {
+    const ExpertId id = slot->id;
     assert(impl_->slot_of(id) == nullptr);
     const uint32_t size_class = impl_->pool->class_of(id.layer);
     if (impl_->pool->free_slots(size_class) < impl_->reserve[size_class]) {
@@ -138,12 +132,9 @@ void ExpertCache::adopt(Slot *slot, ExpertId id) {
             ++impl_->counters.evictions;
         }
     }
-    slot->id = id;
     impl_->policy->pin(id);
     impl_->insert(*slot);
 }
-
-void ExpertCache::take_back(Slot *slot) { impl_->pool->give_back(slot); }
 
 void ExpertCache::unpin(Slot *slot) {
     assert(impl_->slot_of(slot->id) == slot);
@@ -175,7 +166,7 @@ void ExpertCache::publish(Slot *slot) {
 }
 
 void ExpertCache::give_back(Slot *slot) {
-    assert(impl_->slot_of(slot->id) == nullptr);
+    assert(impl_->slot_of(slot->id) != slot);
     impl_->pool->give_back(slot);
 }
 

@@ -47,13 +47,6 @@ class ExpertCache {
     // on admit() evicts rather than takes one of them. Fewer in a small cache, none in one that holds every expert.
     void reserve_for_guesses(uint32_t slots);
 
-    // A free slot for a guess about an expert of this layer, its slices kEmpty, or nullptr. It belongs to the caller, who
-    // returns it by one of the two below.
-    Slot *lend(uint16_t layer);
-    // The guess was right: the slot becomes that of `id`, pinned. A victim makes up for it. The expert is not resident.
-    void adopt(Slot *slot, ExpertId id);
-    void take_back(Slot *slot);
-
     void unpin(Slot *slot);
 
     // The slot's contents are no good (a read failed): forget the expert. The slot must be pinned once, by the caller.
@@ -65,10 +58,11 @@ class ExpertCache {
     void start_from(std::span<const float> frequencies);
 
     // A free slot for an expert that is not resident, its slices kEmpty; the caller fills them. The expert is not resident
-    // until publish(), and until then the slot may be handed back by give_back(). nullptr if no slot is free. No visit may
-    // come in between.
+    // until publish() or adopt(), and until then the slot may be handed back by give_back(). nullptr if no slot is free.
     Slot *reserve(ExpertId id);
     void publish(Slot *slot);
+    // As publish(), for a routed expert: pinned, and where too few slots are left for guesses, a victim makes up for it.
+    void adopt(Slot *slot);
     void give_back(Slot *slot);
 
     // See SlotPool::prefault(). Call before the first admit().

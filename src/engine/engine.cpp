@@ -50,10 +50,12 @@ Engine::Engine(const Options &options) {
     pool_.reset(ggml_threadpool_new(&pool_params));
     const bool streams = options.stream && !file_->expert_layers().empty();
     if (streams) {
-        store_ = std::make_unique<backend::ExpertStore>(
-            *file_, backend::StoreOptions{
-                        .io_threads = options.io_threads, .overlap = options.overlap, .lookahead = options.lookahead});
+        store_ = std::make_unique<backend::ExpertStore>(*file_, backend::StoreOptions{.io_threads = options.io_threads,
+                                                                                      .io_engine = options.io_engine,
+                                                                                      .overlap = options.overlap,
+                                                                                      .lookahead = options.lookahead});
         note(options, file_->io_note());
+        note(options, store_->pool().note());
         plan_memory(options, limits);
         store_->set_cache(report_.plan.slots, options.policy);
         if (options.warm_start) {

@@ -8,6 +8,7 @@
 
 #include "cache/policy.h"
 #include "io/posix_file.h"
+#include "io/read_pool.h"
 
 namespace bmoe::engine {
 
@@ -25,6 +26,7 @@ struct Options {
     bool warm_start = false;
     std::string profile;  // the file for that; empty: one for each model, below the user's cache folder
     int io_threads = 4;
+    io::ReadEngine io_engine = io::ReadEngine::kAuto;
     bool overlap = true;
     int lookahead = 0;  // experts of the next layer that are read ahead on its router's guess; 0: none
     io::DirectIo direct_io = io::DirectIo::kVerified;

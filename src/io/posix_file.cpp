@@ -53,14 +53,6 @@ Descriptor open_descriptor(const std::string &path, int extra_flags) {
     return Descriptor(fd);
 }
 
-ssize_t pread_uninterrupted(int fd, std::byte *dst, uint64_t length, uint64_t offset) {
-    ssize_t got = -1;
-    do {
-        got = ::pread(fd, dst, length, static_cast<off_t>(offset));
-    } while (got < 0 && errno == EINTR);
-    return got;
-}
-
 bool same_version(const struct stat &a, const struct stat &b) {
     return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
@@ -99,13 +91,18 @@ class PosixFile final : public RandomAccessFile {
         return {cat(path_, ": ", fault)};
     }
 
+    bool start(ReadSteps &steps) const override {
+        start(steps, is_direct());
+        return true;
+    }
+    void advance(ReadSteps &steps, int64_t result) const override;
+
     // Turns direct reads on if they work; otherwise returns why not.
     std::string enable_direct();
 
   private:
     std::string read_range(uint64_t offset, uint64_t length, std::byte *dst, bool directly) const;
-    std::string read_direct(uint64_t offset, uint64_t length, std::byte *dst) const;
-    std::string read_buffered(uint64_t offset, uint64_t length, std::byte *dst) const;
+    void start(ReadSteps &steps, bool directly) const;
     std::string compare_reads() const;
     std::string compare_reads_at(uint64_t offset, uint64_t length, std::byte *direct, std::byte *buffered) const;
     std::string check_unchanged() const;
@@ -125,45 +122,50 @@ std::string describe_errno(uint64_t offset, uint64_t length, int code) {
 }
 
 std::string PosixFile::read_range(uint64_t offset, uint64_t length, std::byte *dst, bool directly) const {
-    if (length == 0) return {};
+    ReadSteps steps{offset, length, dst, {}, {}};
+    start(steps, directly);
+    while (!steps.ended()) {
+        const ReadCall &call = steps.call;
+        const ssize_t got = ::pread(call.fd, call.dst, call.length, static_cast<off_t>(call.offset));
+        advance(steps, got < 0 ? -errno : got);
+    }
+    return std::move(steps.fault);
+}
+
+void PosixFile::start(ReadSteps &steps, bool directly) const {
+    const uint64_t offset = steps.offset;
+    const uint64_t length = steps.length;
+    if (length == 0) return steps.end({});
     if (offset > size() || length > size() - offset) {
-        return cat(length, " bytes at offset ", offset, " reach beyond the end of the file (size ", size(),
-                   "): the file is incomplete; copy or download it again");
+        return steps.end(cat(length, " bytes at offset ", offset, " reach beyond the end of the file (size ", size(),
+                             "): the file is incomplete; copy or download it again"));
     }
-    std::string fault =
-        directly ? read_direct(offset, length, dst) : read_buffered(offset, length, dst + span(offset, length).lead);
-    return fault.empty() ? check_unchanged() : fault;
-}
-
-// `dst` is where the span begins.
-std::string PosixFile::read_direct(uint64_t offset, uint64_t length, std::byte *dst) const {
     const Span blocks = span(offset, length);
-    const uint64_t want = blocks.lead + length;
-    uint64_t done = 0;  // whole blocks, until the range is complete
-    while (done < want) {
-        const ssize_t got = pread_uninterrupted(direct_.get(), dst + done, blocks.length - done, blocks.offset + done);
-        if (got < 0) return describe_errno(offset, length, errno);
-        if (got == 0) return describe_end(offset, length);
-        const uint64_t reached = done + static_cast<uint64_t>(got);
-        if (reached >= want) break;
-        const uint64_t next = reached & ~uint64_t{block_ - 1};
-        // Less than a block arrived: direct reads cannot go on from there.
-        if (next == done) return read_buffered(blocks.offset + done, want - done, dst + done);
-        done = next;
-    }
-    return {};
+    steps.call = directly ? ReadCall{direct_.get(), blocks.offset, blocks.length, steps.dst}
+                          : ReadCall{buffered_.get(), offset, length, steps.dst + blocks.lead};
 }
 
-// `dst` is where the first byte goes.
-std::string PosixFile::read_buffered(uint64_t offset, uint64_t length, std::byte *dst) const {
-    uint64_t done = 0;
-    while (done < length) {
-        const ssize_t got = pread_uninterrupted(buffered_.get(), dst + done, length - done, offset + done);
-        if (got < 0) return describe_errno(offset, length, errno);
-        if (got == 0) return describe_end(offset, length);
-        done += static_cast<uint64_t>(got);
+void PosixFile::advance(ReadSteps &steps, int64_t result) const {
+    if (result == -EINTR) return;  // the same call again
+    if (result < 0) return steps.end(describe_errno(steps.offset, steps.length, static_cast<int>(-result)));
+    if (result == 0) return steps.end(describe_end(steps.offset, steps.length));
+    ReadCall &call = steps.call;
+    const uint64_t end = steps.offset + steps.length;
+    uint64_t reached = call.offset + static_cast<uint64_t>(result);
+    if (reached >= end) return steps.end(check_unchanged());
+    if (call.fd == direct_.get()) {
+        reached &= ~uint64_t{block_ - 1};
+        if (reached == call.offset) {
+            // Less than a block arrived: direct reads cannot go on from there.
+            call.fd = buffered_.get();
+            call.length = end - call.offset;
+            return;
+        }
     }
-    return {};
+    const uint64_t step = reached - call.offset;
+    call.offset = reached;
+    call.length -= step;
+    call.dst += step;
 }
 
 std::string PosixFile::describe_end(uint64_t offset, uint64_t length) const {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "io/read_steps.h"
+
 namespace bmoe::io {
 
 // Where a range of the file lands in memory: the range rounded out to whole blocks.
@@ -40,6 +42,18 @@ class RandomAccessFile {
     // A range that ends after the file is an error, as is a file that changed since it was opened. A read of no bytes is ok
     // and touches neither the file nor `dst`. Thread-safe.
     virtual ReadStatus read(uint64_t offset, uint64_t length, std::byte *dst) const = 0;
+
+    // The same read in steps: start() sets the first call to make, advance() takes what a call returned (bytes, or minus an
+    // error number) and sets the next one, until ended(). start() returns false if the file can only be read by read().
+    // Thread-safe for steps that are distinct.
+    virtual bool start(ReadSteps &steps) const {
+        (void)steps;
+        return false;
+    }
+    virtual void advance(ReadSteps &steps, int64_t result) const {
+        (void)steps;
+        (void)result;
+    }
 
     Span span(uint64_t offset, uint64_t length) const {
         const uint64_t mask = block_size() - 1;

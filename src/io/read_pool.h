@@ -1,16 +1,20 @@
-// Lanes: threads that perform positioned reads, demand before speculation.
+// Positioned reads, several in flight, demand before speculation. Two engines do the same: lanes, which are threads that each
+// perform one read at a time, and an io_uring, which one thread feeds and empties.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "io/random_access_file.h"
 
 namespace bmoe::io {
 
 enum class Priority { kDemand, kSpeculative };
+
+enum class ReadEngine { kAuto, kLanes, kUring };
 
 // One read, owned by the caller, which keeps it alive until `done` has run or cancel() has returned true. Intrusive, so
 // that submitting allocates nothing.
@@ -20,7 +24,7 @@ struct ReadJob {
     uint64_t length = 0;       // bytes
     std::byte *dst = nullptr;  // see RandomAccessFile::read
 
-    // Called once, on a lane, after the read. Must not throw and must not call back into the pool's submit or cancel.
+    // Called once, on a thread of the pool, after the read. Must not throw and must not call back into the pool's submit or cancel.
     void (*done)(ReadJob &job, const ReadStatus &status) = nullptr;
     void *user = nullptr;
 
@@ -34,7 +38,7 @@ struct ReadCounters {
     uint64_t reads = 0;              // finished, those that failed included
     uint64_t bytes = 0;              // asked for by the reads that succeeded, without the rounding to blocks
     uint64_t speculative_bytes = 0;  // part of `bytes` that was read at kSpeculative
-    uint64_t busy_ns = 0;            // summed over lanes: time inside reads
+    uint64_t busy_ns = 0;            // summed over reads: time in flight
     uint64_t active_ns = 0;          // time with a read in flight; bytes / active_ns is the delivered bandwidth
 
     ReadCounters since(const ReadCounters &earlier) const {
@@ -45,20 +49,26 @@ struct ReadCounters {
 
 class ReadPool {
   public:
-    // Starts `lanes` threads (1..64). Throws bmoe::Error.
-    explicit ReadPool(int lanes);
-    // Finishes reads in flight; those not started complete, on a lane, with an error that says so.
+    // At most `lanes` reads (1..64) in flight. kAuto is kUring, or kLanes where the system gives no io_uring. kUring keeps only
+    // reads of files with a descriptor in flight together; others are performed one by one. Throws bmoe::Error, also for
+    // kUring where the system gives no io_uring.
+    explicit ReadPool(int lanes, ReadEngine engine = ReadEngine::kAuto);
+    // Finishes reads in flight; those not started complete, on a thread of the pool, with an error that says so.
     ~ReadPool();
     ReadPool(const ReadPool &) = delete;
     ReadPool &operator=(const ReadPool &) = delete;
 
     int lanes() const;
+    ReadEngine engine() const;  // the one at work: kLanes or kUring
 
-    // Queues jobs in the order given; first in, first out within a priority. A lane takes a speculative job only when no
-    // demand job waits. Thread-safe.
+    // Why kAuto became kLanes, as a line for the user; empty otherwise.
+    const std::string &note() const;
+
+    // Queues jobs in the order given; first in, first out within a priority. A speculative job is started only when
+    // no demand job waits. Thread-safe.
     void submit(std::span<ReadJob *const> jobs, Priority priority);
 
-    // Takes a job that no lane has started out of the queue: true, and `done` will not run. False if it is being read or
+    // Takes a job that has not been started out of the queue: true, and `done` will not run. False if it is being read or
     // is done. Thread-safe.
     bool cancel(ReadJob &job);
 
@@ -72,8 +82,10 @@ class ReadPool {
     // Up to now: reads in flight count in busy_ns and active_ns. A read is counted before its `done` runs. Thread-safe.
     ReadCounters counters() const;
 
+    class Impl;
+
   private:
-    struct Impl;
+    std::string note_;
     std::unique_ptr<Impl> impl_;
 };
 

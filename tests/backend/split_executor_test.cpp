@@ -38,7 +38,7 @@ class Team {
     SplitExecutor executor_;
 };
 
-// Passes reads on, some of them late and so out of order, some not at all.
+// Passes reads on, some of them late and so, by lanes, out of order, some not at all.
 class UnreliableFile : public io::RandomAccessFile {
   public:
     UnreliableFile(std::unique_ptr<io::RandomAccessFile> file, std::atomic<int> &failures_left)
@@ -80,7 +80,9 @@ TEST_P(SplitExecutorStress, EqualsResidentUnderEvictionAndLateReads) {
     const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };
     Shape shape;
     shape.type = GetParam().type;
-    SmallExperts experts(shape, {.io_threads = GetParam().lanes, .overlap = GetParam().overlap}, unreliable);
+    SmallExperts experts(
+        shape, {.io_threads = GetParam().lanes, .io_engine = io::ReadEngine::kLanes, .overlap = GetParam().overlap},
+        unreliable);
     experts.store().set_cache(GetParam().cached ? cache::SlotPool::minimum_budget(experts.store().geometry()) * 2 : 0,
                               cache::PolicyKind::kReap);
     Team team(GetParam().threads);
@@ -103,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Teams, SplitExecutorStress,
 TEST(SplitExecutor, AFailedReadEndsTheVisitAndTheNextOneIsRight) {
     std::atomic<int> failures{0};
     const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };
-    SmallExperts experts({}, {.io_threads = 2}, unreliable);
+    SmallExperts experts({}, {.io_threads = 2, .io_engine = io::ReadEngine::kLanes}, unreliable);
     experts.store().set_cache(cache::SlotPool::minimum_budget(experts.store().geometry()) * 2, cache::PolicyKind::kLru);
     Team team(2);
     std::mt19937 random(5);

@@ -6,6 +6,7 @@
 #include <barrier>
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -73,22 +74,45 @@ class Jobs {
     std::vector<uint64_t> order_;
 };
 
+// One engine in each suite. Skips where the system has no io_uring.
+class EngineTest : public ::testing::TestWithParam<ReadEngine> {
+  protected:
+    void SetUp() override {
+        if (GetParam() != ReadEngine::kUring) return;
+        try {
+            const ReadPool pool(1, ReadEngine::kUring);
+        } catch (const Error &error) {
+            GTEST_SKIP() << error.what();
+        }
+    }
+};
+
+std::string engine_name(const ::testing::TestParamInfo<ReadEngine> &info) {
+    return info.param == ReadEngine::kUring ? "Uring" : "Lanes";
+}
+
+const auto kBothEngines = ::testing::Values(ReadEngine::kLanes, ReadEngine::kUring);
+
 void submit(ReadPool &pool, std::vector<ReadJob *> jobs, Priority priority) { pool.submit(jobs, priority); }
 
 // A pool of one lane that is held inside the read of a blocking job, so that all else waits.
-class HeldPoolTest : public ::testing::Test {
+class HeldPoolTest : public EngineTest {
   protected:
     static constexpr uint64_t kBlockerOffset = 0;
 
     void SetUp() override {
-        submit(pool_, {&blocker_}, Priority::kSpeculative);
+        EngineTest::SetUp();
+        if (IsSkipped()) return;
+        held_.emplace(1, GetParam());
+        submit(pool(), {&blocker_}, Priority::kSpeculative);
         started_.pass();
     }
     void TearDown() override { gate_.open(); }
 
+    ReadPool &pool() { return *held_; }
     void release_and_drain() {
         gate_.open();
-        pool_.drain();
+        pool().drain();
     }
 
     Gate started_;
@@ -103,110 +127,114 @@ class HeldPoolTest : public ::testing::Test {
                    }};
     Jobs jobs_{file_};
     ReadJob &blocker_ = jobs_.add(kBlockerOffset, 1);
-    ReadPool pool_{1};
+    std::optional<ReadPool> held_;
 };
 
 using Order = std::vector<uint64_t>;
 
-TEST_F(HeldPoolTest, DemandGoesFirstAndEachPriorityIsFirstInFirstOut) {
+TEST_P(HeldPoolTest, DemandGoesFirstAndEachPriorityIsFirstInFirstOut) {
     ReadJob &s1 = jobs_.add(1, 10);
     ReadJob &s2 = jobs_.add(2, 10);
     ReadJob &s3 = jobs_.add(3, 10);
     ReadJob &d1 = jobs_.add(4, 10);
     ReadJob &d2 = jobs_.add(5, 10);
     ReadJob &d3 = jobs_.add(6, 10);
-    submit(pool_, {&s1, &s2}, Priority::kSpeculative);
-    submit(pool_, {&d1, &d2}, Priority::kDemand);
-    submit(pool_, {&s3}, Priority::kSpeculative);
-    submit(pool_, {&d3}, Priority::kDemand);
+    submit(pool(), {&s1, &s2}, Priority::kSpeculative);
+    submit(pool(), {&d1, &d2}, Priority::kDemand);
+    submit(pool(), {&s3}, Priority::kSpeculative);
+    submit(pool(), {&d3}, Priority::kDemand);
     release_and_drain();
     EXPECT_EQ(jobs_.order(), (Order{0, 4, 5, 6, 1, 2, 3}));
 }
 
-TEST_F(HeldPoolTest, CancelTakesWaitingJobsOutOfEitherQueue) {
+TEST_P(HeldPoolTest, CancelTakesWaitingJobsOutOfEitherQueue) {
     std::vector<ReadJob *> jobs;
     for (uint64_t i = 1; i <= 6; ++i) jobs.push_back(&jobs_.add(i, 10));
-    submit(pool_, {jobs[0], jobs[1], jobs[2]}, Priority::kSpeculative);
-    submit(pool_, {jobs[3], jobs[4], jobs[5]}, Priority::kDemand);
-    EXPECT_TRUE(pool_.cancel(*jobs[0]));  // first
-    EXPECT_TRUE(pool_.cancel(*jobs[4]));  // in the middle
-    EXPECT_TRUE(pool_.cancel(*jobs[2]));  // last
-    EXPECT_FALSE(pool_.cancel(*jobs[2])) << "cancelled already";
+    submit(pool(), {jobs[0], jobs[1], jobs[2]}, Priority::kSpeculative);
+    submit(pool(), {jobs[3], jobs[4], jobs[5]}, Priority::kDemand);
+    EXPECT_TRUE(pool().cancel(*jobs[0]));  // first
+    EXPECT_TRUE(pool().cancel(*jobs[4]));  // in the middle
+    EXPECT_TRUE(pool().cancel(*jobs[2]));  // last
+    EXPECT_FALSE(pool().cancel(*jobs[2])) << "cancelled already";
     release_and_drain();
     EXPECT_EQ(jobs_.order(), (Order{0, 4, 6, 2}));
     EXPECT_EQ(jobs_.times_done(*jobs[0]), 0);
 }
 
-TEST_F(HeldPoolTest, CancelRefusesJobsThatRunOrAreDone) {
-    EXPECT_FALSE(pool_.cancel(blocker_));
+TEST_P(HeldPoolTest, CancelRefusesJobsThatRunOrAreDone) {
+    EXPECT_FALSE(pool().cancel(blocker_));
     release_and_drain();
-    EXPECT_FALSE(pool_.cancel(blocker_));
+    EXPECT_FALSE(pool().cancel(blocker_));
     EXPECT_EQ(jobs_.times_done(blocker_), 1);
 }
 
-TEST_F(HeldPoolTest, CancelledJobCanBeSubmittedAgain) {
+TEST_P(HeldPoolTest, CancelledJobCanBeSubmittedAgain) {
     ReadJob &job = jobs_.add(1, 10);
-    submit(pool_, {&job}, Priority::kSpeculative);
-    EXPECT_TRUE(pool_.cancel(job));
-    submit(pool_, {&job}, Priority::kDemand);
+    submit(pool(), {&job}, Priority::kSpeculative);
+    EXPECT_TRUE(pool().cancel(job));
+    submit(pool(), {&job}, Priority::kDemand);
     release_and_drain();
     EXPECT_EQ(jobs_.times_done(job), 1);
-    submit(pool_, {&job}, Priority::kDemand);
-    pool_.drain();
+    submit(pool(), {&job}, Priority::kDemand);
+    pool().drain();
     EXPECT_EQ(jobs_.times_done(job), 2) << "a job that is done can be submitted again too";
 }
 
-TEST_F(HeldPoolTest, PromoteMovesToTheEndOfTheDemandQueue) {
+TEST_P(HeldPoolTest, PromoteMovesToTheEndOfTheDemandQueue) {
     ReadJob &s1 = jobs_.add(1, 10);
     ReadJob &s2 = jobs_.add(2, 10);
     ReadJob &s3 = jobs_.add(3, 10);
     ReadJob &d1 = jobs_.add(4, 10);
     ReadJob &d2 = jobs_.add(5, 10);
-    submit(pool_, {&s1, &s2, &s3}, Priority::kSpeculative);
-    submit(pool_, {&d1}, Priority::kDemand);
-    EXPECT_TRUE(pool_.promote(s2));
-    submit(pool_, {&d2}, Priority::kDemand);
-    EXPECT_TRUE(pool_.promote(d1)) << "it waits";
-    EXPECT_TRUE(pool_.promote(s2)) << "it waits, promoted already";
+    submit(pool(), {&s1, &s2, &s3}, Priority::kSpeculative);
+    submit(pool(), {&d1}, Priority::kDemand);
+    EXPECT_TRUE(pool().promote(s2));
+    submit(pool(), {&d2}, Priority::kDemand);
+    EXPECT_TRUE(pool().promote(d1)) << "it waits";
+    EXPECT_TRUE(pool().promote(s2)) << "it waits, promoted already";
     release_and_drain();
     EXPECT_EQ(jobs_.order(), (Order{0, 4, 2, 5, 1, 3}));
-    EXPECT_EQ(pool_.counters().speculative_bytes, 1u + 10 + 10) << "a promoted job is read on demand";
+    EXPECT_EQ(pool().counters().speculative_bytes, 1u + 10 + 10) << "a promoted job is read on demand";
 }
 
-TEST_F(HeldPoolTest, PromoteRefusesJobsThatDoNotWait) {
+TEST_P(HeldPoolTest, PromoteRefusesJobsThatDoNotWait) {
     ReadJob &cancelled = jobs_.add(1, 10);
-    submit(pool_, {&cancelled}, Priority::kSpeculative);
-    EXPECT_TRUE(pool_.cancel(cancelled));
-    EXPECT_FALSE(pool_.promote(cancelled));
-    EXPECT_FALSE(pool_.promote(blocker_)) << "it runs";
+    submit(pool(), {&cancelled}, Priority::kSpeculative);
+    EXPECT_TRUE(pool().cancel(cancelled));
+    EXPECT_FALSE(pool().promote(cancelled));
+    EXPECT_FALSE(pool().promote(blocker_)) << "it runs";
     release_and_drain();
-    EXPECT_FALSE(pool_.promote(blocker_)) << "it is done";
+    EXPECT_FALSE(pool().promote(blocker_)) << "it is done";
     EXPECT_EQ(jobs_.order(), (Order{0}));
 }
 
-TEST_F(HeldPoolTest, PromotedJobCanBeCancelled) {
+TEST_P(HeldPoolTest, PromotedJobCanBeCancelled) {
     ReadJob &job = jobs_.add(1, 10);
-    submit(pool_, {&job}, Priority::kSpeculative);
-    EXPECT_TRUE(pool_.promote(job));
-    EXPECT_TRUE(pool_.cancel(job));
+    submit(pool(), {&job}, Priority::kSpeculative);
+    EXPECT_TRUE(pool().promote(job));
+    EXPECT_TRUE(pool().cancel(job));
     release_and_drain();
     EXPECT_EQ(jobs_.order(), (Order{0}));
 }
 
-TEST_F(HeldPoolTest, CountsReadsInFlight) {
-    const ReadCounters before = pool_.counters();
-    while (pool_.counters().active_ns == before.active_ns) std::this_thread::yield();
-    EXPECT_EQ(pool_.counters().reads, 0u) << "not finished";
+TEST_P(HeldPoolTest, CountsReadsInFlight) {
+    const ReadCounters before = pool().counters();
+    while (pool().counters().active_ns == before.active_ns) std::this_thread::yield();
+    EXPECT_EQ(pool().counters().reads, 0u) << "not finished";
     release_and_drain();
-    const ReadCounters after = pool_.counters();
+    const ReadCounters after = pool().counters();
     EXPECT_EQ(after.reads, 1u);
     EXPECT_EQ(after.bytes, 1u);
     EXPECT_EQ(after.busy_ns, after.active_ns) << "one lane";
-    EXPECT_EQ(pool_.counters().active_ns, after.active_ns) << "nothing is in flight";
+    EXPECT_EQ(pool().counters().active_ns, after.active_ns) << "nothing is in flight";
 }
 
-TEST(ReadPoolTest, DrainOfAnIdlePoolReturns) {
-    ReadPool pool(3);
+INSTANTIATE_TEST_SUITE_P(Engines, HeldPoolTest, kBothEngines, engine_name);
+
+using ReadPoolTest = EngineTest;
+
+TEST_P(ReadPoolTest, DrainOfAnIdlePoolReturns) {
+    ReadPool pool(3, GetParam());
     EXPECT_EQ(pool.lanes(), 3);
     pool.drain();
     pool.submit({}, Priority::kDemand);
@@ -214,10 +242,10 @@ TEST(ReadPoolTest, DrainOfAnIdlePoolReturns) {
     EXPECT_EQ(pool.counters().reads, 0u);
 }
 
-TEST(ReadPoolTest, DrainReturnsWhenTheLastWaitingJobIsCancelled) {
+TEST_P(ReadPoolTest, DrainReturnsWhenTheLastWaitingJobIsCancelled) {
     const FakeFile file(make_contents(4096));
     Jobs jobs(file);
-    ReadPool pool(1);
+    ReadPool pool(1, GetParam());
     for (int i = 0; i < 200; ++i) {
         ReadJob &job = jobs.add(0, 100);
         submit(pool, {&job}, Priority::kDemand);
@@ -228,12 +256,13 @@ TEST(ReadPoolTest, DrainReturnsWhenTheLastWaitingJobIsCancelled) {
     }
 }
 
-TEST(ReadPoolTest, RefusesLaneCountsOutOfRange) {
-    for (const int lanes : {-1, 0, 65}) EXPECT_THROW(ReadPool pool(lanes), Error) << lanes;
-    ReadPool most(64);
+TEST_P(ReadPoolTest, RefusesLaneCountsOutOfRange) {
+    for (const int lanes : {-1, 0, 65}) EXPECT_THROW(ReadPool pool(lanes, GetParam()), Error) << lanes;
+    ReadPool most(64, GetParam());
     EXPECT_EQ(most.lanes(), 64);
 }
 
+// Of lanes only: an io_uring performs these files' reads one by one.
 // Every read waits until three are inside of one: with fewer lanes at work these two would not end. Repeated, so that the
 // lanes sleep when jobs come.
 class LanesTogetherTest : public ::testing::Test {
@@ -247,7 +276,7 @@ class LanesTogetherTest : public ::testing::Test {
                        return ReadStatus{};
                    }};
     Jobs jobs_{file_};
-    ReadPool pool_{kLanes};
+    ReadPool pool_{kLanes, ReadEngine::kLanes};
 };
 
 TEST_F(LanesTogetherTest, ReadJobsThatWereSubmittedTogether) {
@@ -269,7 +298,7 @@ TEST_F(LanesTogetherTest, ReadJobsThatWereSubmittedOneByOne) {
     EXPECT_EQ(pool_.counters().speculative_bytes, 3u * kRounds);
 }
 
-TEST(ReadPoolTest, PassesErrorsOnAndGoesOn) {
+TEST_P(ReadPoolTest, PassesErrorsOnAndGoesOn) {
     const auto contents = make_contents(1 << 16);
     const FakeFile file(contents, [](uint64_t offset, uint64_t, std::byte *) {
         if (offset % 3 == 1) return ReadStatus{"fake.gguf: no luck at offset " + std::to_string(offset)};
@@ -279,7 +308,7 @@ TEST(ReadPoolTest, PassesErrorsOnAndGoesOn) {
     Jobs jobs(file);
     std::vector<ReadJob *> list;
     for (uint64_t i = 0; i < 300; ++i) list.push_back(&jobs.add(i, 5000));
-    ReadPool pool(4);
+    ReadPool pool(4, GetParam());
     submit(pool, list, Priority::kDemand);
     pool.drain();
     for (ReadJob *job : list) {
@@ -298,7 +327,7 @@ TEST(ReadPoolTest, PassesErrorsOnAndGoesOn) {
     EXPECT_EQ(pool.counters().bytes, 100u * 5000) << "of the reads that succeeded";
 }
 
-TEST(ReadPoolTest, DestructionCompletesEveryJobOnce) {
+TEST_P(ReadPoolTest, DestructionCompletesEveryJobOnce) {
     const auto contents = make_contents(1 << 16);
     // Slow, so that many jobs wait when the pool goes.
     const FakeFile file(contents, [](uint64_t, uint64_t, std::byte *) {
@@ -309,7 +338,7 @@ TEST(ReadPoolTest, DestructionCompletesEveryJobOnce) {
     std::vector<ReadJob *> list;
     for (uint64_t i = 0; i < 4000; ++i) list.push_back(&jobs.add(i, 10));
     {
-        ReadPool pool(2);
+        ReadPool pool(2, GetParam());
         submit(pool, {list.begin(), list.begin() + 2000}, Priority::kDemand);
         submit(pool, {list.begin() + 2000, list.end()}, Priority::kSpeculative);
     }
@@ -327,7 +356,7 @@ TEST(ReadPoolTest, DestructionCompletesEveryJobOnce) {
 }
 
 // Many jobs of random sizes on a real file, from two threads, some of them promoted or cancelled while lanes take them.
-TEST(ReadPoolTest, ReadsTenThousandJobsOfRandomSizes) {
+TEST_P(ReadPoolTest, ReadsTenThousandJobsOfRandomSizes) {
     const ScratchDir dir;
     const auto contents = make_contents((4 << 20) + 777);
     test::write_file(dir.file("model.gguf"), contents);
@@ -336,7 +365,7 @@ TEST(ReadPoolTest, ReadsTenThousandJobsOfRandomSizes) {
     std::atomic<uint64_t> completed{0};
     std::atomic<uint64_t> completed_bytes{0};
     std::atomic<uint64_t> cancelled{0};
-    ReadPool pool(4);
+    ReadPool pool(4, GetParam());
 
     constexpr int kBatches = 50;
     constexpr int kBatch = 100;
@@ -382,6 +411,8 @@ TEST(ReadPoolTest, ReadsTenThousandJobsOfRandomSizes) {
     EXPECT_LE(counters.speculative_bytes, counters.bytes);
     EXPECT_GE(counters.busy_ns, counters.active_ns);
 }
+
+INSTANTIATE_TEST_SUITE_P(Engines, ReadPoolTest, kBothEngines, engine_name);
 
 }  // namespace
 }  // namespace bmoe::io

@@ -1,0 +1,83 @@
+// Which engine a read pool gets, also where the system gives no io_uring.
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "io/read_pool.h"
+
+namespace bmoe::io {
+namespace {
+
+// Makes the calling thread, and those it starts, one of a sandbox where io_uring_setup fails. False if that is refused.
+bool enter_sandbox(uint32_t error) {
+    sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program = {std::size(code), code};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+struct Outcome {
+    bool sandboxed = false;
+    std::string uring_error;
+    ReadEngine lanes = ReadEngine::kAuto;
+    ReadEngine automatic = ReadEngine::kAuto;
+    std::string note;
+};
+
+Outcome make_pools_without_uring(uint32_t error) {
+    Outcome outcome;
+    std::thread thread([&] {
+        outcome.sandboxed = enter_sandbox(error);
+        if (!outcome.sandboxed) return;
+        try {
+            ReadPool(2, ReadEngine::kUring);
+        } catch (const Error &refused) {
+            outcome.uring_error = refused.what();
+        }
+        outcome.lanes = ReadPool(2, ReadEngine::kLanes).engine();
+        const ReadPool pool(2, ReadEngine::kAuto);
+        outcome.automatic = pool.engine();
+        outcome.note = pool.note();
+    });
+    thread.join();
+    return outcome;
+}
+
+TEST(ReadEngineTest, WithoutIoUringIsAnErrorOrLanesWithANote) {
+    for (const auto &[error, text] :
+         {std::pair{EPERM, "Operation not permitted"}, std::pair{ENOSYS, "Function not implemented"}}) {
+        const Outcome outcome = make_pools_without_uring(static_cast<uint32_t>(error));
+        if (!outcome.sandboxed) GTEST_SKIP() << "the system has no seccomp filters";
+        if (outcome.uring_error.find("built without") != std::string::npos) GTEST_SKIP() << outcome.uring_error;
+        const std::string reason = std::string("io_uring: the system refuses it (") + text +
+                                   "): too old a kernel, kernel.io_uring_disabled, or a sandbox";
+        EXPECT_EQ(outcome.uring_error, reason + "; use --io-engine lanes");
+        EXPECT_EQ(outcome.lanes, ReadEngine::kLanes);
+        EXPECT_EQ(outcome.automatic, ReadEngine::kLanes);
+        EXPECT_EQ(outcome.note, reason + "; reading by threads instead");
+    }
+}
+
+TEST(ReadEngineTest, HasANoteOnlyIfItIsNotTheFirstChoice) {
+    const ReadPool automatic(2);
+    EXPECT_EQ(automatic.note().empty(), automatic.engine() == ReadEngine::kUring);
+    const ReadPool lanes(2, ReadEngine::kLanes);
+    EXPECT_EQ(lanes.engine(), ReadEngine::kLanes);
+    EXPECT_EQ(lanes.note(), "");
+}
+
+}  // namespace
+}  // namespace bmoe::io
