@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "backend/layer_visit.h"
+#include "backend/route_replay.h"
 #include "base/error.h"
 
 namespace bmoe::backend {
@@ -112,6 +113,8 @@ void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     staging_ = std::make_unique<Staging>(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
     cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
 }
+
+void ExpertStore::set_route_replay(std::unique_ptr<RouteReplay> replay) { route_replay_ = std::move(replay); }
 
 StoreCounters ExpertStore::counters() const {
     StoreCounters counters;

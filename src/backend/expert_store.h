@@ -22,6 +22,7 @@ namespace bmoe::backend {
 
 class ExpertStore;
 class LayerVisit;
+class RouteReplay;
 
 // What a placed expert tensor carries in ggml_tensor::extra.
 struct BankRef {
@@ -76,6 +77,10 @@ class ExpertStore {
     void set_cache(uint64_t budget, cache::PolicyKind policy);
     const cache::ExpertCache *cache() const { return cache_.get(); }
 
+    // Experts of decoded tokens are those of `replay` from now on, not the router's. Not during a decode.
+    void set_route_replay(std::unique_ptr<RouteReplay> replay);
+    RouteReplay *route_replay() const { return route_replay_.get(); }  // nullptr without
+
     StoreCounters counters() const;
 
     // The first error since the last call, if any. A generation that ended with an error may be followed by another.
@@ -103,6 +108,7 @@ class ExpertStore {
     std::unique_ptr<Staging> staging_;
     std::unique_ptr<cache::ExpertCache> cache_;
     std::unique_ptr<LayerVisit> visit_;
+    std::unique_ptr<RouteReplay> route_replay_;
     uint64_t visits_ = 0;
     uint64_t staged_ = 0;
     uint64_t stall_ns_ = 0;

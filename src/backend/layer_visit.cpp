@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/expert_store.h"
+#include "backend/route_replay.h"
 #include "base/error.h"
 #include "ggml.h"
 
@@ -44,6 +45,9 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         close();
         layer_ = banks.front()->layer;
         n_banks_ = static_cast<uint16_t>(store_.geometry().layers[layer_].slice_bytes.size());
+        if (RouteReplay *replay = store_.route_replay()) {
+            replay->apply(layer_, *ids);
+        }
         if (!group_rows(ids)) {
             return false;
         }

@@ -71,6 +71,9 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
                            uses > 0 ? 100.0 * static_cast<double>(run.hits) / uses : -1.0,
                            static_cast<double>(run.resident_bytes) / kMiB, static_cast<double>(run.slot_bytes) / kMiB,
                            run.policy.c_str(), run.huge_pages ? "yes" : "no"));
+    if (!run.route_replay.empty()) {
+        lines.push_back(run.route_replay);
+    }
     return lines;
 }
 

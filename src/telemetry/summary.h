@@ -32,9 +32,11 @@ struct RunSummary {
     uint64_t resident_bytes = 0, slot_bytes = 0;
     std::string policy;
     bool huge_pages = false;
+
+    std::string route_replay;  // line that says that the routing was recorded; empty: it was the router's
 };
 
-// "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:". Without line ends.
+// "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:", and in a replay "route-replay:". Without line ends.
 std::vector<std::string> summary_lines(const RunSummary &run);
 
 }  // namespace bmoe::telemetry
