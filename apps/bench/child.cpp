@@ -99,7 +99,7 @@ int wait_for(pid_t pid) {
 // Until both streams have ended; false if interrupted.
 bool collect(Pipe &out, Pipe &err, ChildOutput &output, const sigset_t &mask) {
     std::array<pollfd, 2> streams = {pollfd{out.read_end.get(), POLLIN, 0}, pollfd{err.read_end.get(), POLLIN, 0}};
-    std::string *texts[] = {&output.out, &output.err};
+    const std::array<std::string *, 2> texts = {&output.out, &output.err};
     while (streams[0].fd >= 0 || streams[1].fd >= 0) {
         // Signals are let through only here, so that none is missed.
         const int ready = ppoll(streams.data(), streams.size(), nullptr, &mask);

@@ -1,8 +1,10 @@
 #include "bench/commands.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 
 #include "base/error.h"
 #include "bench/cells.h"

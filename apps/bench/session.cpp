@@ -135,8 +135,9 @@ class Session {
         } else {
             progress_ << "    FAILED: " << record.error;
         }
-        std::snprintf(text, sizeof(text), "; about %.0f min left",
-                      spent / static_cast<double>(done) * static_cast<double>(total - done) / 60);
+        const double left = spent / static_cast<double>(done) * static_cast<double>(total - done);
+        std::snprintf(text, sizeof(text), "; about %.0f %s left", left < 120 ? left : left / 60,
+                      left < 120 ? "s" : "min");
         progress_ << text << std::endl;
     }
 

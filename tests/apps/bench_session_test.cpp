@@ -80,7 +80,7 @@ TEST_F(SessionTest, TakesTurnsAndWritesEveryRun) {
     EXPECT_NE(median_table(cells_, records).find("8.00"), std::string::npos);
     EXPECT_NE(ratio_table(cells_, records).find("4.000 (4.000..4.000)"), std::string::npos);
     EXPECT_NE(progress_.str().find("[4/4] b, pair 2"), std::string::npos) << progress_.str();
-    EXPECT_NE(progress_.str().find("min left"), std::string::npos) << progress_.str();
+    EXPECT_NE(progress_.str().find(" s left"), std::string::npos) << progress_.str();
 }
 
 TEST_F(SessionTest, RecordsAFailedRunAsFailedAndGoesOn) {
