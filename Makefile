@@ -1,6 +1,6 @@
 # A thin front for scripts/: every target installs what it lacks, fetches llama.cpp, configures and builds as needed.
 #
-#   MODEL=<file>  ARGS=<arguments>   for run
+#   MODEL=<file>  ARGS=<arguments>   for run and bench
 #   JOBS=<n>                         compilers and tests at once
 #   BMOE_LLAMA_CPP_DIR=<folder>      another llama.cpp checkout
 #   CMAKE_ARGS=<arguments>           further arguments for configuring
@@ -40,8 +40,8 @@ format: ## format the C++ files in place
 	@scripts/setup.sh lint
 	@clang-format -i $$(scripts/sources.sh)
 
-bench: ## benchmarks; ARGS goes to each
-	@scripts/bench.sh $(ARGS)
+bench: ## micro-benchmarks, then bmoe-bench on the demo model, or on MODEL=<file.gguf> with ARGS="--cells ..."
+	@scripts/bench.sh "$(MODEL)" $(ARGS)
 
 clean: ## remove build/; llama.cpp and ccache's objects stay
 	rm -rf build

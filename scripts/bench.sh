@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
-# Builds the benchmarks and runs each; arguments go to every one of them. Environment: as for build.sh.
+# bench.sh MODEL [ARGUMENT...]: builds the benchmarks, runs each micro-benchmark, then bmoe-bench with the arguments on the
+# model, or, if MODEL is empty, a few short runs of the demo model. Environment: as for build.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/build.sh release bmoe_benchmarks
+model=${1:-}
+shift $(($# > 0 ? 1 : 0))
+
+scripts/build.sh release bmoe_benchmarks bmoe-bench
 shopt -s nullglob
-programs=(build/release/bin/bench/*)
-if [ ${#programs[@]} -eq 0 ]; then
-    printf 'bench: there is no benchmark in build/release/bin/bench.\n' >&2
-    exit 1
-fi
-for program in "${programs[@]}"; do
+for program in build/release/bin/bench/*; do
     printf 'bench: %s\n' "${program##*/}"
-    "$program" "$@"
+    "$program"
 done
+
+defaults=()
+if [ -z "$model" ]; then
+    model=models/demo-moe.gguf
+    defaults=(--cells 'decode-6g-auto,decode-6g-0,resident' --pairs 2 --out build/bench-results.jsonl)
+fi
+printf 'bench: bmoe-bench on %s\n' "$model"
+build/release/bin/bmoe-bench run -m "$model" "${defaults[@]}" "$@"

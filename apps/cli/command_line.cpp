@@ -117,6 +117,13 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->capture_default_str()
         ->check(CLI::Range(0, 8))
         ->group("Experts");
+    app.add_option("--n-expert-used", out.engine.n_expert_used,
+                   "Experts a token uses in each layer; fewer than the model was made for are faster, and lossy")
+        ->check(CLI::Range(1, 1 << 16))
+        ->group("Experts");
+    app.add_option("--route-replay", out.engine.route_replay,
+                   "Route trace (CSV) that decoded tokens take their experts from (for measurement; meaningless text)")
+        ->group("Experts");
     app.add_flag("--no-odirect", no_odirect, "Read through the page cache")->group("Experts");
 
     app.add_option("-t,--threads", out.engine.threads, "Compute threads; 0: one per core")

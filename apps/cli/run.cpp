@@ -73,6 +73,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     const backend::StoreCounters &decode = stats.decode.experts;
     const cache::ExpertCache &cache = *engine.store()->cache();
     run.o_direct = engine.report().o_direct;
+    run.route_replay = engine.report().route_replay;
     run.stall_seconds = seconds(decode.stall_ns);
     run.read_bytes = decode.reads.bytes;
     run.prompt_read_bytes = stats.prompt.experts.reads.bytes;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/layer_visit.h"
+#include "backend/route_replay.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -129,6 +130,8 @@ void ExpertStore::end_warming() {
     warmed_bytes_ = report.bytes;
     on_warmed_(report);
 }
+
+void ExpertStore::set_route_replay(std::unique_ptr<RouteReplay> replay) { route_replay_ = std::move(replay); }
 
 StoreCounters ExpertStore::counters() const {
     StoreCounters counters;

@@ -26,6 +26,7 @@ namespace bmoe::backend {
 
 class ExpertStore;
 class LayerVisit;
+class RouteReplay;
 
 // What a placed expert tensor carries in ggml_tensor::extra.
 struct BankRef {
@@ -90,6 +91,9 @@ class ExpertStore {
     void start_warming(std::span<const float> frequencies, uint64_t most_bytes,
                        std::function<void(const WarmReport &)> on_finished);
     uint64_t warmed_bytes() const { return warmed_bytes_; }  // of experts that became resident that way
+    // Experts of decoded tokens are those of `replay` from now on, not the router's. Not during a decode.
+    void set_route_replay(std::unique_ptr<RouteReplay> replay);
+    RouteReplay *route_replay() const { return route_replay_.get(); }  // nullptr without
 
     StoreCounters counters() const;
 
@@ -135,6 +139,7 @@ class ExpertStore {
     std::unique_ptr<CacheWarmer> warmer_;
     std::function<void(const WarmReport &)> on_warmed_;
     uint64_t warmed_bytes_ = 0;
+    std::unique_ptr<RouteReplay> route_replay_;
     uint64_t visits_ = 0;
     uint64_t staged_ = 0;
     uint64_t stall_ns_ = 0;

@@ -4,6 +4,7 @@
 
 #include "backend/expert_store.h"
 #include "backend/lookahead.h"
+#include "backend/route_replay.h"
 #include "base/error.h"
 #include "ggml.h"
 
@@ -54,6 +55,9 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         close();
         layer_ = banks.front()->layer;
         n_banks_ = static_cast<uint16_t>(store_.geometry().layers[layer_].slice_bytes.size());
+        if (RouteReplay *replay = store_.route_replay()) {
+            replay->apply(layer_, *ids);
+        }
         if (!group_rows(ids)) {
             return false;
         }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "backend/ggml_device.h"
+#include "backend/route_replay.h"
 #include "base/error.h"
 #include "engine/llama_log.h"
 #include "ggml-cpu.h"
@@ -46,9 +48,18 @@ Engine::Engine(const Options &options) {
         options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const cache::MemoryLimits limits = cache::read_memory_limits();
     file_ = gguf::ModelFile::open(options.model, options.stream ? options.direct_io : io::DirectIo::kOff);
+    const bool streams = options.stream && !file_->expert_layers().empty();
+    std::optional<cache::RouteTrace> trace;
+    if (!options.route_replay.empty()) {
+        if (!streams) {
+            throw Error(cat("route trace ", options.route_replay, ": only streamed experts can be replayed; ",
+                            options.stream ? "the model has none" : "add --moe-stream"));
+        }
+        trace = cache::read_route_trace(options.route_replay);
+    }
+    override_expert_count(options, trace ? &*trace : nullptr);
     ggml_threadpool_params pool_params = ggml_threadpool_params_default(threads_);
     pool_.reset(ggml_threadpool_new(&pool_params));
-    const bool streams = options.stream && !file_->expert_layers().empty();
     if (streams) {
         store_ = std::make_unique<backend::ExpertStore>(*file_, backend::StoreOptions{.io_threads = options.io_threads,
                                                                                       .io_engine = options.io_engine,
@@ -56,6 +67,9 @@ Engine::Engine(const Options &options) {
                                                                                       .lookahead = options.lookahead});
         note(options, file_->io_note());
         note(options, store_->pool().note());
+        if (trace) {
+            replay_routes(options, *trace);
+        }
         plan_memory(options, limits);
         store_->set_cache(report_.plan.slots, options.policy);
         if (options.warm_start) {
@@ -71,9 +85,9 @@ Engine::Engine(const Options &options) {
                                 mib_up(report_.dense_bytes_read), " MiB in memory");
     } else {
         load_plain(options);
-        report_.mode_note = file_->expert_layers().empty()
-                                ? "the model has no experts: running as plain llama.cpp with mmap"
-                                : "not streaming: running as plain llama.cpp with mmap";
+        report_.mode_note =
+            cat(file_->expert_layers().empty() ? "the model has no experts" : "not streaming",
+                ": running as plain llama.cpp with ", options.resident ? "the whole model in memory" : "mmap");
     }
     report_.load_seconds = seconds_since(start);
     context_ = make_context(options, model_.get());
@@ -93,6 +107,34 @@ void Engine::note(const Options &options, const std::string &line) const {
     }
 }
 
+// To the number that the caller gave, else to that of the trace; a trace of another shape is refused later.
+void Engine::override_expert_count(const Options &options, const cache::RouteTrace *trace) {
+    uint32_t count = options.n_expert_used;
+    if (count == 0 && trace != nullptr && trace->n_expert == file_->expert_layers().front().n_expert) {
+        count = trace->top_k;
+    }
+    const uint32_t own = file_->expert_used_count();
+    if (count == 0 || count == own) {
+        return;
+    }
+    file_->override_expert_used_count(count);
+    llama_model_kv_override entry{};
+    entry.tag = LLAMA_KV_OVERRIDE_TYPE_INT;
+    std::snprintf(entry.key, sizeof(entry.key), "%s", file_->expert_used_key().c_str());
+    entry.val_i64 = count;
+    overrides_ = {entry, llama_model_kv_override{}};
+    note(options, cat("a token uses ", count, " experts of a layer",
+                      options.n_expert_used != 0 ? "" : ", as many as in the route trace", "; the model was made for ",
+                      own, ": the output is ", count < own ? "lossy" : "another"));
+}
+
+void Engine::replay_routes(const Options &options, const cache::RouteTrace &trace) {
+    auto replay = std::make_unique<backend::RouteReplay>(trace, store_->geometry(), options.route_replay);
+    report_.route_replay = cat("route-replay: ", options.route_replay, ", ", replay->tokens(),
+                               " tokens, routing is recorded, text is meaningless");
+    store_->set_route_replay(std::move(replay));
+}
+
 Engine::ModelPtr Engine::load_from_stream(const Options &options, bool measure_only) {
     io::BulkReader reader(options.io_threads);
     backend::ExpertStore &store = *store_;
@@ -109,6 +151,7 @@ Engine::ModelPtr Engine::load_from_stream(const Options &options, bool measure_o
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
     params.load_mode = LLAMA_LOAD_MODE_NONE;
+    params.kv_overrides = overrides_.empty() ? nullptr : overrides_.data();
     params.use_extra_bufts = options.repack;
     params.no_alloc = measure_only;
     if (!measure_only) {
@@ -146,7 +189,8 @@ Engine::ModelPtr Engine::load_from_stream(const Options &options, bool measure_o
 void Engine::load_plain(const Options &options) {
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
-    params.load_mode = LLAMA_LOAD_MODE_MMAP;
+    params.load_mode = options.resident ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
+    params.kv_overrides = overrides_.empty() ? nullptr : overrides_.data();
     params.use_extra_bufts = options.repack;
     params.progress_callback = forward_progress;
     params.progress_callback_user_data = const_cast<Options *>(&options);

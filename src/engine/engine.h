@@ -10,6 +10,7 @@
 
 #include "backend/expert_store.h"
 #include "cache/memory_plan.h"
+#include "cache/route_trace.h"
 #include "engine/options.h"
 #include "engine/warm_start.h"
 #include "llama.h"
@@ -24,6 +25,7 @@ struct OpenReport {
     uint64_t expert_bytes = 0;      // routed experts, left on storage
     cache::MemoryPlan plan;         // of a streaming run
     bool o_direct = false;          // experts are read by direct I/O
+    std::string route_replay;       // line that marks the output of a replay; empty otherwise
 };
 
 // Not thread-safe: one thread decodes. cancel-like control is by the callbacks.
@@ -66,6 +68,8 @@ class Engine {
     // Loads through the virtual GGUF, or with `measure_only` simulates it: no weights are read, nothing large is allocated.
     ModelPtr load_from_stream(const Options &options, bool measure_only);
     void load_plain(const Options &options);
+    void override_expert_count(const Options &options, const cache::RouteTrace *trace);
+    void replay_routes(const Options &options, const cache::RouteTrace &trace);
     ContextPtr make_context(const Options &options, llama_model *model) const;
     cache::MemoryItems measure_memory(const Options &options);
     void plan_memory(const Options &options, const cache::MemoryLimits &limits);
@@ -74,6 +78,7 @@ class Engine {
     OpenReport report_;
     int threads_ = 1;
     std::unique_ptr<gguf::ModelFile> file_;
+    std::vector<llama_model_kv_override> overrides_;  // of metadata, for llama.cpp; ends with an empty key, or is empty
     std::unique_ptr<backend::ExpertStore> store_;
     std::unique_ptr<WarmStart> warm_start_;
     bool has_decoded_ = false;

@@ -46,7 +46,7 @@ class IntervalMeter {
 }  // namespace
 
 void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_tokens, const OnText &on_text,
-              GenerationStats &stats) {
+              GenerationStats &stats, AtEnd at_end) {
     if (prompt.empty()) {
         throw Error("the prompt is empty: give some text with -p");
     }
@@ -78,7 +78,7 @@ void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_
         while (stats.generated < max_tokens) {
             const auto step = Clock::now();
             const llama_token token = llama_sampler_sample(sampler.get(), engine.context(), -1);
-            if (llama_vocab_is_eog(vocab, token)) {
+            if (at_end == AtEnd::kStop && llama_vocab_is_eog(vocab, token)) {
                 break;
             }
             ++stats.generated;

@@ -15,8 +15,9 @@ namespace bmoe::engine {
 struct Options {
     std::string model;  // path of a GGUF, or of any shard of one
 
-    // Stream routed experts. Off: plain llama.cpp with mmap.
+    // Stream routed experts. Off: plain llama.cpp with mmap, or with the whole model in memory of its own if `resident`.
     bool stream = true;
+    bool resident = false;
 
     // Bytes for cached experts; 0: no cache; empty: as much as is really free after everything else.
     std::optional<uint64_t> cache_bytes;
@@ -31,7 +32,14 @@ struct Options {
     int lookahead = 0;  // experts of the next layer that are read ahead on its router's guess; 0: none
     io::DirectIo direct_io = io::DirectIo::kVerified;
 
-    // Let llama.cpp rearrange dense weights for faster kernels (its default).
+    // Experts a token uses; 0: as many as the model was made for. Another number changes the output.
+    uint32_t n_expert_used = 0;
+
+    // A route trace (CSV): decoded tokens use the experts recorded there. For measurement of a streaming run; the text is
+    // meaningless. Empty: the router's.
+    std::string route_replay;
+
+    // Let llama.cpp rearrange weights that are not streamed for faster kernels (its default).
     bool repack = true;
 
     int threads = 0;        // compute threads; 0: one per core

@@ -49,23 +49,50 @@ const Tensor *ModelFile::find(std::string_view name) const {
 
 std::string ModelFile::architecture() const { return metadata_.text("general.architecture").value_or(""); }
 
+std::string ModelFile::expert_used_key() const { return architecture() + ".expert_used_count"; }
+
 uint32_t ModelFile::expert_used_count() const {
     if (layers_.empty()) {
         return 0;
     }
-    const auto counts = metadata_.integers(architecture() + ".expert_used_count");
+    if (expert_used_override_ != 0) {
+        return expert_used_override_;
+    }
+    const auto counts = metadata_.integers(expert_used_key());
     return static_cast<uint32_t>(*std::max_element(counts->begin(), counts->end()));
+}
+
+void ModelFile::override_expert_used_count(uint32_t count) {
+    const std::string &path = shards_.front()->path();
+    if (layers_.empty()) {
+        throw Error(
+            cat(path, ": has no experts, so a token cannot use ", count, " of them; leave out --n-expert-used"));
+    }
+    if (!metadata_.integer(expert_used_key())) {
+        throw Error(cat(path, ": metadata key ", quote(expert_used_key()),
+                        " holds a count for each layer, which one number cannot replace; leave out --n-expert-used"));
+    }
+    if (count < 1 || count > most_experts()) {
+        throw Error(cat(path, ": a token cannot use ", count, " of the ", most_experts(),
+                        " experts of a layer; give --n-expert-used a number from 1 to ", most_experts()));
+    }
+    expert_used_override_ = count;
+}
+
+uint32_t ModelFile::most_experts() const {
+    uint32_t most = 0;
+    for (const ExpertLayer &layer : layers_) {
+        most = std::max(most, layer.n_expert);
+    }
+    return most;
 }
 
 void ModelFile::check_expert_count() const {
     if (layers_.empty()) {
         return;
     }
-    uint32_t n_expert = 0;
-    for (const ExpertLayer &layer : layers_) {
-        n_expert = std::max(n_expert, layer.n_expert);
-    }
-    const std::string key = architecture() + ".expert_used_count";
+    const uint32_t n_expert = most_experts();
+    const std::string key = expert_used_key();
     const auto counts = metadata_.integers(key);
     if (!counts || counts->empty()) {
         throw Error(cat(shards_.front()->path(), ": holds experts, but its metadata key ", quote(key),

@@ -34,13 +34,18 @@ class ModelFile {
 
     std::string architecture() const;
     uint32_t expert_used_count() const;  // largest top-k of any layer; 0 for a model without experts
-    uint64_t file_bytes() const;         // all shards
-    uint64_t expert_bytes() const;       // all banks
-    uint64_t dense_bytes() const;        // all other tensors
-    bool is_direct() const;              // every shard is read directly
+    // Another top-k for all layers, from now on. Throws bmoe::Error if the model has not that many experts, or none at all, or
+    // a top-k of its own for each layer.
+    void override_expert_used_count(uint32_t count);
+    std::string expert_used_key() const;                     // the metadata key that holds it
+    uint64_t file_bytes() const;                             // all shards
+    uint64_t expert_bytes() const;                           // all banks
+    uint64_t dense_bytes() const;                            // all other tensors
+    bool is_direct() const;                                  // every shard is read directly
     const std::string &io_note() const { return io_note_; }  // why not, one line; empty if direct or not asked for
 
   private:
+    uint32_t most_experts() const;
     void check_expert_count() const;
 
     std::vector<std::unique_ptr<io::RandomAccessFile>> shards_;
@@ -49,6 +54,7 @@ class ModelFile {
     std::vector<ExpertLayer> layers_;
     std::unordered_map<std::string_view, size_t> index_;  // name to place in tensors_
     std::string io_note_;
+    uint32_t expert_used_override_ = 0;  // 0: the metadata's
 };
 
 }  // namespace bmoe::gguf

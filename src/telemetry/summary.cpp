@@ -86,6 +86,9 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
             percent(run.guesses_right, run.guesses_started), ratio(static_cast<double>(run.guesses_started), steps),
             ratio(static_cast<double>(run.wasted_bytes) / kMiB, steps)));
     }
+    if (!run.route_replay.empty()) {
+        lines.push_back(run.route_replay);
+    }
     return lines;
 }
 

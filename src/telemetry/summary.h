@@ -36,9 +36,11 @@ struct RunSummary {
     uint64_t guesses_started = 0, guesses_right = 0, guesses_ready = 0, guessable_misses = 0, wasted_bytes = 0;
     bool huge_pages = false;
     uint64_t warmed_bytes = 0;  // experts read before the prompt, from the profile
+
+    std::string route_replay;  // line that says that the routing was recorded; empty: it was the router's
 };
 
-// "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:". Without line ends.
+// "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:", and in a replay "route-replay:". Without line ends.
 std::vector<std::string> summary_lines(const RunSummary &run);
 
 }  // namespace bmoe::telemetry

@@ -293,6 +293,28 @@ TEST(Cli, RefusesAPlanThatACgroupCannotHold) {
     EXPECT_THAT(run.err, Not(HasSubstr("generation:")));
 }
 
+TEST(Cli, MarksTheOutputOfARouteReplayAndOfFewerExperts) {
+    const std::string model = kTiny + "/qwen3moe.gguf";
+    const gguf::test::Scratch scratch;
+    const std::string trace = scratch.file("a.route.csv");
+    std::ofstream(trace) << "# route_trace v1\n# model=m arch=x n_layer=2 n_expert=16 n_expert_used=2\n"
+                            "# layer=0 expert_bytes=1000\n# layer=1 expert_bytes=1000\n"
+                            "0,1,0,0,0,3,0.5\n0,1,0,0,1,1,0.5\n0,1,0,1,0,3,0.5\n0,1,0,1,1,1,0.5\n";
+    const Finished replay = run_command(streamed(model, "--route-replay " + quoted(trace)));
+    EXPECT_EQ(replay.status, 0) << replay.err;
+    EXPECT_THAT(replay.err,
+                HasSubstr("route-replay: " + trace + ", 1 tokens, routing is recorded, text is meaningless"));
+    EXPECT_THAT(replay.err, HasSubstr("note: a token uses 2 experts"));
+    const Finished lossy = run_command(streamed(model, "--n-expert-used 3"));
+    EXPECT_EQ(lossy.status, 0) << lossy.err;
+    EXPECT_THAT(lossy.err, AllOf(HasSubstr("note: a token uses 3 experts"), HasSubstr("lossy")));
+    EXPECT_THAT(lossy.err, Not(HasSubstr("route-replay")));
+    EXPECT_EQ(run_command(streamed(model, "--n-expert-used 17")).status, 1);
+    const Finished plain = run_command(cli(model, "--route-replay " + quoted(trace) + kPrompt));
+    EXPECT_EQ(plain.status, 1);
+    EXPECT_THAT(plain.err, HasSubstr("--moe-stream"));
+}
+
 TEST(Cli, HelpShowsExamplesAndVersionNamesLlamaCpp) {
     const Finished help = run_command(quoted(BMOE_CLI) + " --help");
     EXPECT_EQ(help.status, 0);

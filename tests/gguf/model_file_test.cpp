@@ -88,6 +88,29 @@ TEST_F(ModelFileTest, RefusesAnImpossibleExpertUsedCount) {
     EXPECT_ERROR(open(model([](auto &w) { w.u32("a.expert_used_count", 4); })), path_, "4 of 3");
 }
 
+TEST_F(ModelFileTest, TakesAnotherExpertUsedCountWithinItsExperts) {
+    GgufWriter writer;
+    writer.text("general.architecture", "a").u32("a.expert_used_count", 2);
+    writer.tensor("blk.1.ffn_up_exps.weight", test::kF32, {4, 4, 3});
+    const auto model = open(writer);
+    EXPECT_EQ(model->expert_used_key(), "a.expert_used_count");
+    EXPECT_ERROR(model->override_expert_used_count(0), path_, "--n-expert-used", "from 1 to 3");
+    EXPECT_ERROR(model->override_expert_used_count(4), path_, "--n-expert-used", "from 1 to 3");
+    EXPECT_EQ(model->expert_used_count(), 2U);
+    model->override_expert_used_count(3);
+    EXPECT_EQ(model->expert_used_count(), 3U);
+}
+
+TEST_F(ModelFileTest, RefusesOneExpertUsedCountWhereThereAreManyOrNone) {
+    GgufWriter many;
+    many.text("general.architecture", "a").i32_array("a.expert_used_count", {2, 1});
+    many.tensor("blk.1.ffn_up_exps.weight", test::kF32, {4, 4, 3});
+    EXPECT_ERROR(open(many)->override_expert_used_count(1), path_, "'a.expert_used_count'", "each layer");
+    GgufWriter none = test::metadata();
+    none.tensor("a", test::kF32, {4});
+    EXPECT_ERROR(open(none)->override_expert_used_count(1), path_, "has no experts");
+}
+
 TEST_F(ModelFileTest, NamesTheFileInErrors) {
     EXPECT_ERROR(ModelFile::open(scratch_.file("none.gguf"), DirectIo::kOff), scratch_.file("none.gguf"));
     test::write_bytes(path_, {});

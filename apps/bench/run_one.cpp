@@ -1,0 +1,149 @@
+#include "bench/run_one.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "bench/engine_settings.h"
+#include "bench/statistics.h"
+#include "engine/engine.h"
+#include "engine/generation.h"
+
+namespace bmoe::bench {
+
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+json per(double value, double unit) { return unit > 0 ? json(value / unit) : json(); }
+
+std::string read_text(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (!file || text.str().empty()) {
+        throw Error(cat(path, ": cannot be read or is empty; give another text with --prompt"));
+    }
+    return text.str();
+}
+
+struct Prompt {
+    std::vector<llama_token> tokens;
+    uint32_t repeats = 1;  // of the text, to have enough
+};
+
+Prompt make_prompt(const engine::Engine &engine, const std::string &path, size_t n_tokens) {
+    const std::string text = read_text(path);
+    Prompt prompt;
+    prompt.tokens = engine.tokenize(text, true);
+    const std::vector<llama_token> again = engine.tokenize(text, false);
+    if (again.empty()) {
+        throw Error(cat(path, ": the model's tokenizer makes no tokens of it; give another text with --prompt"));
+    }
+    while (prompt.tokens.size() < n_tokens) {
+        prompt.tokens.insert(prompt.tokens.end(), again.begin(), again.end());
+        ++prompt.repeats;
+    }
+    prompt.tokens.resize(n_tokens);
+    return prompt;
+}
+
+engine::Options engine_options(const json &request) {
+    engine::Options options;
+    options.model = request.at("model");
+    options.threads = request.at("threads");
+    options.n_ctx = request.at("prompt_tokens").get<uint32_t>() + request.at("tokens").get<uint32_t>();
+    for (const auto &[name, value] : request.at("settings").items()) {
+        apply_setting(name, value, options);
+    }
+    return options;
+}
+
+void add_expert_figures(json &figures, const engine::Engine &engine, const engine::GenerationStats &stats) {
+    for (const char *name : {"prompt_read_bytes", "cache_mib", "policy", "hit_rate", "read_bytes", "mib_per_token",
+                             "read_gib_per_second", "stall_seconds", "o_direct", "huge_pages"}) {
+        figures[name] = nullptr;
+    }
+    if (engine.store() == nullptr || engine.store()->cache() == nullptr) {
+        return;
+    }
+    const backend::StoreCounters &decode = stats.decode.experts;
+    const cache::ExpertCache &cache = *engine.store()->cache();
+    const auto bytes = static_cast<double>(decode.reads.bytes);
+    figures["prompt_read_bytes"] = stats.prompt.experts.reads.bytes;
+    figures["cache_mib"] = static_cast<double>(cache.usage().mapped_bytes) / kMiB;
+    figures["policy"] = cache.policy() != nullptr ? cache.policy()->name() : "none";
+    figures["hit_rate"] =
+        per(static_cast<double>(decode.cache.hits), static_cast<double>(decode.cache.hits + decode.cache.misses));
+    figures["read_bytes"] = decode.reads.bytes;
+    figures["mib_per_token"] = per(bytes / kMiB, static_cast<double>(stats.step_seconds.size()));
+    figures["read_gib_per_second"] = per(bytes / kMiB / 1024, seconds(decode.reads.active_ns));
+    figures["stall_seconds"] = seconds(decode.stall_ns);
+    figures["o_direct"] = engine.report().o_direct;
+    figures["huge_pages"] = cache.usage().huge_pages;
+}
+
+json figures_of(const engine::Engine &engine, const engine::GenerationStats &stats) {
+    const auto steps = static_cast<double>(stats.step_seconds.size());
+    double in_steps = 0;
+    for (const double step : stats.step_seconds) {
+        in_steps += step;
+    }
+    const telemetry::ProcessUsage &usage = stats.decode.usage;
+    const auto step_median = median(stats.step_seconds);
+    const int64_t rss = telemetry::peak_rss_bytes();
+    json figures = {
+        {"mode_note", engine.report().mode_note},
+        {"threads", engine.threads()},
+        {"load_seconds", engine.report().load_seconds},
+        {"prompt_tokens", stats.prompt_tokens},
+        {"prompt_seconds", stats.prompt.seconds},
+        {"prompt_tokens_per_second", per(stats.prompt_tokens, stats.prompt.seconds)},
+        {"generated", stats.generated},
+        {"step_seconds", stats.step_seconds},
+        {"step_median_seconds", step_median ? json(*step_median) : json()},
+        {"decode_seconds", stats.decode.seconds},
+        {"decode_tokens_per_second", per(steps, in_steps)},
+        {"user_seconds", usage.user_seconds},
+        {"system_seconds", usage.system_seconds},
+        {"major_faults_per_token", per(static_cast<double>(usage.major_faults), steps)},
+        {"minor_faults_per_token", per(static_cast<double>(usage.minor_faults), steps)},
+        {"peak_rss_bytes", rss < 0 ? json() : json(rss)},
+        {"route_replay", engine.report().route_replay.empty() ? json() : json(engine.report().route_replay)},
+    };
+    add_expert_figures(figures, engine, stats);
+    return figures;
+}
+
+}  // namespace
+
+void run_one(const std::string &text) {
+    const auto start = Clock::now();
+    const json request = json::parse(text);
+    engine::Options options = engine_options(request);
+    std::vector<std::string> notes;
+    options.on_note = [&](const std::string &note) { notes.push_back(note); };
+    engine::Engine engine(options);
+    const Prompt prompt = make_prompt(engine, request.at("prompt"), request.at("prompt_tokens"));
+    const double before_prompt = std::chrono::duration<double>(Clock::now() - start).count();
+    engine::GenerationStats stats;
+    engine::generate(
+        engine, prompt.tokens, request.at("tokens"), [](std::string_view) { return true; }, stats,
+        engine::AtEnd::kGoOn);
+    json figures = figures_of(engine, stats);
+    figures["mode"] = request.at("settings").at("mode");
+    figures["notes"] = notes;
+    figures["prompt_repeats"] = prompt.repeats;
+    figures["first_token_seconds"] = before_prompt + stats.prompt.seconds;
+    std::printf("%s\n", figures.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+}
+
+}  // namespace bmoe::bench
