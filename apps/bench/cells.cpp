@@ -20,6 +20,7 @@ struct Variant {
 constexpr Variant kVariants[] = {
     {"lru", "policy", "lru"},
     {"serial", "overlap", "off"},
+    {"unguessed", "lookahead", "0"},
 };
 
 constexpr int kMemoryGib[] = {3, 4, 6, 8, 11};

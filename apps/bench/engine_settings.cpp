@@ -73,6 +73,10 @@ const Setting kSettings[] = {
     {"cache", set_cache},
     {"policy", set_policy},
     {"overlap", [](const std::string &value, Options &options) { options.overlap = is_on(value); }},
+    {"lookahead",
+     [](const std::string &value, Options &options) {
+         options.lookahead = value == "auto" ? backend::Lookahead::kAuto : static_cast<int>(number(value));
+     }},
     {"repack", [](const std::string &value, Options &options) { options.repack = is_on(value); }},
     {"route-replay", [](const std::string &value, Options &options) { options.route_replay = value; }},
 };

@@ -68,8 +68,10 @@ engine::Options engine_options(const json &request) {
 }
 
 void add_expert_figures(json &figures, const engine::Engine &engine, const engine::GenerationStats &stats) {
-    for (const char *name : {"prompt_read_bytes", "cache_mib", "policy", "hit_rate", "read_bytes", "mib_per_token",
-                             "read_gib_per_second", "stall_seconds", "o_direct", "huge_pages"}) {
+    for (const char *name :
+         {"prompt_read_bytes", "cache_mib", "policy", "hit_rate", "read_bytes", "mib_per_token", "read_gib_per_second",
+          "stall_seconds", "o_direct", "huge_pages", "bound_compute_seconds", "bound_io_seconds", "bound_reached",
+          "disk_gib_per_second", "guesses_started", "guesses_right", "guessable_misses", "wasted_bytes"}) {
         figures[name] = nullptr;
     }
     if (engine.store() == nullptr || engine.store()->cache() == nullptr) {
@@ -89,6 +91,17 @@ void add_expert_figures(json &figures, const engine::Engine &engine, const engin
     figures["stall_seconds"] = seconds(decode.stall_ns);
     figures["o_direct"] = engine.report().o_direct;
     figures["huge_pages"] = cache.usage().huge_pages;
+    const telemetry::BoundInput input = engine::bound_input(engine, stats);
+    const telemetry::Bound bound = telemetry::bound_of(input);
+    const auto measured = [](double value) { return value < 0 ? json() : json(value); };
+    figures["bound_compute_seconds"] = measured(bound.compute);
+    figures["bound_io_seconds"] = measured(bound.io);
+    figures["bound_reached"] = measured(bound.reached);
+    figures["disk_gib_per_second"] = per(input.bandwidth, kMiB * 1024);
+    figures["guesses_started"] = decode.lookahead.started;
+    figures["guesses_right"] = decode.lookahead.adopted;
+    figures["guessable_misses"] = decode.lookahead.misses;
+    figures["wasted_bytes"] = decode.lookahead.wasted_bytes;
 }
 
 json figures_of(const engine::Engine &engine, const engine::GenerationStats &stats) {

@@ -1,10 +1,12 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 
 #include "bmoe_version.h"
+#include "engine/engine.h"
 
 namespace bmoe::cli {
 
@@ -40,6 +42,20 @@ io::ReadEngine parse_io_engine(const std::string &name) {
     return name == "uring" ? io::ReadEngine::kUring : io::ReadEngine::kAuto;
 }
 
+// The arguments, last one first as CLI11 wants them, with llama.cpp's short names of several letters, which CLI11 does not
+// know, spelled out.
+std::vector<std::string> with_long_names(int argc, char **argv) {
+    constexpr std::pair<std::string_view, const char *> kNames[] = {
+        {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-fa", "--flash-attn"}, {"-ub", "--ubatch"}};
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i) {
+        const auto *name = std::find_if(std::begin(kNames), std::end(kNames),
+                                        [&](const auto &names) { return names.first == argv[i]; });
+        arguments.emplace_back(name != std::end(kNames) ? name->second : argv[i]);
+    }
+    return arguments;
+}
+
 }  // namespace
 
 Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_code) {
@@ -54,6 +70,8 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     std::string policy = "reap";
     std::string io_engine = "auto";
     std::string overlap = "on";
+    std::string lookahead = "auto";
+    std::string flash_attention = "auto";
     std::string dense_weights = "anon";
     bool no_odirect = false;
     bool no_repack = false;
@@ -113,9 +131,10 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->capture_default_str()
         ->check(CLI::IsMember({"on", "off"}))
         ->group("Experts");
-    app.add_option("--lookahead", out.engine.lookahead, "Experts of the next layer read ahead; 0: none")
+    app.add_option("--lookahead", lookahead,
+                   "Experts of the next layer read ahead on its router's guess; 0: none; auto: where it pays")
         ->capture_default_str()
-        ->check(CLI::Range(0, 8))
+        ->check(CLI::Range(0, 8) | CLI::IsMember({"auto"}))
         ->group("Experts");
     app.add_option("--n-expert-used", out.engine.n_expert_used,
                    "Experts a token uses in each layer; fewer than the model was made for are faster, and lossy")
@@ -126,9 +145,21 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->group("Experts");
     app.add_flag("--no-odirect", no_odirect, "Read through the page cache")->group("Experts");
 
-    app.add_option("-t,--threads", out.engine.threads, "Compute threads; 0: one per core")
+    app.add_option("-t,--threads", out.engine.threads, "Compute threads; 0: one for each physical core")
         ->capture_default_str()
         ->check(CLI::Range(0, 512))
+        ->group("Computation");
+    app.add_option("--cache-type-k", out.engine.kv_type_k, "Type of the keys in the KV cache, also -ctk")
+        ->capture_default_str()
+        ->check(CLI::IsMember(engine::kv_types()))
+        ->group("Computation");
+    app.add_option("--cache-type-v", out.engine.kv_type_v, "Type of the values in the KV cache, also -ctv")
+        ->capture_default_str()
+        ->check(CLI::IsMember(engine::kv_types()))
+        ->group("Computation");
+    app.add_option("--flash-attn", flash_attention, "Flash attention: auto, on or off; also -fa")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "on", "off"}))
         ->group("Computation");
     app.add_option("--ubatch", out.engine.n_ubatch, "Prompt tokens computed at once")
         ->capture_default_str()
@@ -136,7 +167,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->group("Computation");
 
     try {
-        app.parse(argc, argv);
+        app.parse(with_long_names(argc, argv));
     } catch (const CLI::ParseError &error) {
         exit_code = app.exit(error) == 0 ? 0 : 2;
         return Parsed::kExit;
@@ -156,6 +187,10 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     out.engine.warm_start = !no_warm_start;
     out.engine.io_engine = parse_io_engine(io_engine);
     out.engine.overlap = overlap == "on";
+    out.engine.flash_attention = flash_attention == "auto" ? engine::FlashAttention::kAuto
+                                 : flash_attention == "on" ? engine::FlashAttention::kOn
+                                                           : engine::FlashAttention::kOff;
+    out.engine.lookahead = lookahead == "auto" ? backend::Lookahead::kAuto : std::stoi(lookahead);
     out.engine.direct_io = no_odirect ? io::DirectIo::kOff : io::DirectIo::kVerified;
     out.engine.repack = !no_repack;
     return Parsed::kRun;

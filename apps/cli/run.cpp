@@ -83,6 +83,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.resident_bytes = cache.resident_bytes();
     run.slot_bytes = cache.usage().mapped_bytes;
     run.policy = cache.policy() != nullptr ? cache.policy()->name() : "none";
+    run.bound = engine::bound_input(engine, stats);
     run.lookahead = engine.store()->lookahead().depth() > 0;
     run.guesses_started = decode.lookahead.started;
     run.guesses_right = decode.lookahead.adopted;

@@ -106,7 +106,7 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
                     row_at(input_, input_stride_, row), input->ne[0]);
     }
     look_input_ = nullptr;
-    if (store.lookahead().depth() > 0 && input->ne[1] == 1) {
+    if (store.lookahead().active() && input->ne[1] == 1) {
         look_memory_.resize(std::max(look_memory_.size(), static_cast<size_t>(input->ne[0])));
         std::memcpy(look_memory_.data(), input->data, static_cast<size_t>(input->ne[0]) * sizeof(float));
         look_input_ = look_memory_.data();

@@ -59,7 +59,10 @@ StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
             visits - earlier.visits,
             staged_slices - earlier.staged_slices,
             stall_ns - earlier.stall_ns,
-            expert_ns - earlier.expert_ns};
+            expert_ns - earlier.expert_ns,
+            splits - earlier.splits,
+            cached_splits - earlier.cached_splits,
+            cached_ns - earlier.cached_ns};
 }
 
 ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &options)
@@ -144,6 +147,9 @@ StoreCounters ExpertStore::counters() const {
     counters.staged_slices = staged_;
     counters.stall_ns = stall_ns_;
     counters.expert_ns = expert_ns_;
+    counters.splits = splits_;
+    counters.cached_splits = cached_splits_;
+    counters.cached_ns = cached_ns_;
     return counters;
 }
 
@@ -154,6 +160,13 @@ std::optional<std::string> ExpertStore::take_error() {
     }
     failed_.store(false, std::memory_order_release);
     return std::move(error_);
+}
+
+void ExpertStore::count_split(uint64_t ns, bool cached) {
+    expert_ns_ += ns;
+    ++splits_;
+    cached_splits_ += cached ? 1 : 0;
+    cached_ns_ += cached ? ns : 0;
 }
 
 void ExpertStore::await_demand() {

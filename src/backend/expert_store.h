@@ -42,7 +42,7 @@ struct StoreOptions {
     io::ReadEngine io_engine = io::ReadEngine::kAuto;
     // Off: a layer's reads are awaited before its computation starts, as far as memory holds them. For measurement.
     bool overlap = true;
-    // Experts of the next layer that are read ahead on the router's guess; 0: none.
+    // Experts of the next layer that are read ahead on the router's guess; 0: none; Lookahead::kAuto.
     int lookahead = 0;
 };
 
@@ -55,6 +55,9 @@ struct StoreCounters {
     uint64_t staged_slices = 0;  // slices read past the cache
     uint64_t stall_ns = 0;       // nothing was ready to compute: waiting for demand reads
     uint64_t expert_ns = 0;      // time in expert splits, stalls included
+    uint64_t splits = 0;         // computed
+    uint64_t cached_splits = 0;  // of these: all experts were resident
+    uint64_t cached_ns = 0;      // time in these
 
     StoreCounters since(const StoreCounters &earlier) const;
 };
@@ -118,7 +121,7 @@ class ExpertStore {
     void look_at_node(const ggml_tensor *node);
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
     void add_stall(uint64_t ns) { stall_ns_ += ns; }
-    void add_expert_time(uint64_t ns) { expert_ns_ += ns; }
+    void count_split(uint64_t ns, bool cached);
     void count_visit() { ++visits_; }
     void await_demand();  // waits for the reads of the visit, and counts it as a stall
     void count_staged(uint64_t slices) { staged_ += slices; }
@@ -144,6 +147,9 @@ class ExpertStore {
     uint64_t staged_ = 0;
     uint64_t stall_ns_ = 0;
     uint64_t expert_ns_ = 0;
+    uint64_t splits_ = 0;
+    uint64_t cached_splits_ = 0;
+    uint64_t cached_ns_ = 0;
     std::mutex error_mutex_;
     std::string error_;
     std::atomic<bool> failed_{false};

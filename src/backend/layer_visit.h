@@ -44,6 +44,9 @@ class LayerVisit {
     // Ends the visit: waits for its reads, unpins its experts, forgets those that could not be read.
     void close();
 
+    // Nothing had to be read for this visit.
+    bool all_resident() const { return adopted_.empty() && to_issue_.empty(); }
+
     // Waits until the reads queued so far are done, and those that were adopted.
     void await_reads();
 

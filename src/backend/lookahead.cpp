@@ -4,6 +4,7 @@
 
 #include "backend/expert_store.h"
 #include "backend/layer_visit.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace bmoe::backend {
@@ -27,6 +28,12 @@ Lookahead::Lookahead(ExpertStore &store) : store_(store), routers_(store.geometr
 
 Lookahead::~Lookahead() { clear(); }
 
+void Lookahead::set_depth(int experts) {
+    automatic_ = experts == kAuto;
+    depth_ = automatic_ ? kAutoDepth : std::min(experts, kMost / 2);
+    on_ = true;
+}
+
 Lookahead::Guess *Lookahead::free_guess() {
     const auto it =
         std::find_if(guesses_.begin(), guesses_.end(), [](const Guess &guess) { return guess.state == State::kFree; });
@@ -40,7 +47,7 @@ bool Lookahead::is_open(cache::ExpertId id) const {
 
 void Lookahead::look(uint16_t layer, const float *input, int64_t n) {
     const auto next = static_cast<uint16_t>(layer + 1);
-    if (depth_ == 0 || !routers_.knows(next) ||
+    if (!active() || !routers_.knows(next) ||
         !routers_.top(next, input, n, store_.geometry().layers[next].top_k, likely_)) {
         return;
     }
@@ -125,6 +132,9 @@ void Lookahead::on_read(io::ReadJob &job, const io::ReadStatus &status) {
 }
 
 void Lookahead::settle(uint16_t layer, std::span<const int32_t> selected) {
+    if (automatic_ && layer == 0) {
+        on_ = control_.next_token(counters_.started, counters_.adopted, store_.pool().counters().active_ns, now_ns());
+    }
     settled_guess_ = guessed_ && guessed_layer_ == layer;
     guessed_ = false;
     for (Guess &guess : guesses_) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/lookahead_control.h"
 #include "backend/router_guess.h"
 #include "cache/expert_id.h"
 #include "cache/slot_pool.h"
@@ -38,15 +39,18 @@ struct LookaheadCounters {
 class Lookahead {
   public:
     static constexpr int kMost = 16;  // guesses at a time
+    static constexpr int kAuto = -1;  // a depth: kAutoDepth where it pays, else none
+    static constexpr int kAutoDepth = 4;
 
     explicit Lookahead(ExpertStore &store);
     ~Lookahead();
     Lookahead(const Lookahead &) = delete;
     Lookahead &operator=(const Lookahead &) = delete;
 
-    // Experts read ahead per layer at most; 0: none.
-    void set_depth(int experts) { depth_ = experts; }
-    int depth() const { return depth_; }
+    // Experts read ahead per layer at most; 0: none; kAuto.
+    void set_depth(int experts);
+    int depth() const { return depth_; }  // at most
+    bool active() const { return depth_ > 0 && on_; }
 
     RouterGuess &routers() { return routers_; }
 
@@ -96,6 +100,9 @@ class Lookahead {
     ExpertStore &store_;
     RouterGuess routers_;
     int depth_ = 0;
+    bool automatic_ = false;
+    bool on_ = true;
+    LookaheadControl control_;
     std::array<Guess, kMost> guesses_;
     bool guessed_ = false;  // there is a guess about guessed_layer_
     uint16_t guessed_layer_ = 0;

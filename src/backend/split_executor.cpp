@@ -81,7 +81,7 @@ ggml_status SplitExecutor::compute(ggml_cgraph *graph) {
         at = segment.end;
     }
     if (store != nullptr) {
-        store->add_expert_time(now_ns() - start);
+        store->count_split(now_ns() - start, store->visit().all_resident());
     }
     return status;
 }

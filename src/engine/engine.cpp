@@ -7,9 +7,11 @@
 #include <set>
 #include <thread>
 
+#include "backend/disk_probe.h"
 #include "backend/ggml_device.h"
 #include "backend/route_replay.h"
 #include "base/error.h"
+#include "common.h"
 #include "engine/llama_log.h"
 #include "ggml-cpu.h"
 #include "gguf/stdio_stream.h"
@@ -26,6 +28,24 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 uint64_t mib_up(uint64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 
+constexpr ggml_type kKvTypes[] = {GGML_TYPE_F16,  GGML_TYPE_F32,    GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
+                                  GGML_TYPE_Q4_1, GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1};
+
+ggml_type kv_type(const std::string &name) {
+    for (const ggml_type type : kKvTypes) {
+        if (name == ggml_type_name(type)) {
+            return type;
+        }
+    }
+    throw Error(cat("'", name, "' is no type for keys or values"));
+}
+
+// Not more than this process may run on at once: in a container the machine has more.
+int default_threads() {
+    const auto allowed = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    return std::clamp(common_cpu_get_num_math(), 1, allowed);
+}
+
 // Program, vocabulary, graph metadata and allocator slack; the rest is itemised.
 uint64_t other_bytes() { return uint64_t{96} << 20; }
 
@@ -39,13 +59,23 @@ bool forward_progress(float progress, void *data) {
 
 }  // namespace
 
+const std::vector<std::string> &kv_types() {
+    static const std::vector<std::string> names = [] {
+        std::vector<std::string> all;
+        for (const ggml_type type : kKvTypes) {
+            all.emplace_back(ggml_type_name(type));
+        }
+        return all;
+    }();
+    return names;
+}
+
 void Engine::FreePool::operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
 
 Engine::Engine(const Options &options) {
     capture_llama_log();
     take_llama_errors();
-    threads_ =
-        options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    threads_ = options.threads > 0 ? options.threads : default_threads();
     const cache::MemoryLimits limits = cache::read_memory_limits();
     file_ = gguf::ModelFile::open(options.model, options.stream ? options.direct_io : io::DirectIo::kOff);
     const bool streams = options.stream && !file_->expert_layers().empty();
@@ -61,10 +91,11 @@ Engine::Engine(const Options &options) {
     ggml_threadpool_params pool_params = ggml_threadpool_params_default(threads_);
     pool_.reset(ggml_threadpool_new(&pool_params));
     if (streams) {
-        store_ = std::make_unique<backend::ExpertStore>(*file_, backend::StoreOptions{.io_threads = options.io_threads,
-                                                                                      .io_engine = options.io_engine,
-                                                                                      .overlap = options.overlap,
-                                                                                      .lookahead = options.lookahead});
+        store_ = std::make_unique<backend::ExpertStore>(
+            *file_, backend::StoreOptions{.io_threads = options.io_threads,
+                                          .io_engine = options.io_engine,
+                                          .overlap = options.overlap,
+                                          .lookahead = options.overlap ? options.lookahead : 0});
         note(options, file_->io_note());
         note(options, store_->pool().note());
         if (trace) {
@@ -72,6 +103,7 @@ Engine::Engine(const Options &options) {
         }
         plan_memory(options, limits);
         store_->set_cache(report_.plan.slots, options.policy);
+        report_.disk_bandwidth = backend::measure_bandwidth(*store_);
         if (options.warm_start) {
             warm_start_ = WarmStart::begin(options, report_.plan, *store_);
         }
@@ -209,6 +241,11 @@ Engine::ContextPtr Engine::make_context(const Options &options, llama_model *mod
     params.n_threads = threads_;
     params.n_threads_batch = threads_;
     params.no_perf = true;
+    params.type_k = kv_type(options.kv_type_k);
+    params.type_v = kv_type(options.kv_type_v);
+    params.flash_attn_type = options.flash_attention == FlashAttention::kOn    ? LLAMA_FLASH_ATTN_TYPE_ENABLED
+                             : options.flash_attention == FlashAttention::kOff ? LLAMA_FLASH_ATTN_TYPE_DISABLED
+                                                                               : LLAMA_FLASH_ATTN_TYPE_AUTO;
     const backend::ContextScope scope(pool_.get(), store_.get());
     ContextPtr context(llama_init_from_model(model, params));
     if (context == nullptr) {

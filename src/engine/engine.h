@@ -25,8 +25,12 @@ struct OpenReport {
     uint64_t expert_bytes = 0;      // routed experts, left on storage
     cache::MemoryPlan plan;         // of a streaming run
     bool o_direct = false;          // experts are read by direct I/O
+    double disk_bandwidth = 0;      // bytes per second for reads of experts, measured when opening; 0: not measured
     std::string route_replay;       // line that marks the output of a replay; empty otherwise
 };
+
+// What Options::kv_type_k and kv_type_v may be.
+const std::vector<std::string> &kv_types();
 
 // Not thread-safe: one thread decodes. cancel-like control is by the callbacks.
 class Engine {

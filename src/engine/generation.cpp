@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -44,6 +45,20 @@ class IntervalMeter {
 };
 
 }  // namespace
+
+telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &stats) {
+    const backend::StoreCounters &experts = stats.decode.experts;
+    telemetry::BoundInput input;
+    input.tokens = stats.step_seconds.size();
+    input.seconds = std::accumulate(stats.step_seconds.begin(), stats.step_seconds.end(), 0.0);
+    input.expert_seconds = static_cast<double>(experts.expert_ns) * 1e-9;
+    input.splits = experts.splits;
+    input.cached_splits = experts.cached_splits;
+    input.cached_seconds = static_cast<double>(experts.cached_ns) * 1e-9;
+    input.needed_bytes = experts.reads.bytes - std::min(experts.reads.bytes, experts.lookahead.wasted_bytes);
+    input.bandwidth = engine.report().disk_bandwidth;
+    return input;
+}
 
 void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_tokens, const OnText &on_text,
               GenerationStats &stats, AtEnd at_end) {

@@ -10,6 +10,7 @@
 
 #include "backend/expert_store.h"
 #include "engine/engine.h"
+#include "telemetry/bound.h"
 #include "telemetry/process_usage.h"
 
 namespace bmoe::engine {
@@ -29,6 +30,9 @@ struct GenerationStats {
     Interval decode;                   // decoding the generated tokens: one step each, the last token's is not needed
     std::vector<double> step_seconds;  // of each decode step
 };
+
+// What the decode of `stats` is to be held against.
+telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &stats);
 
 // Called with each token's text as it comes; false ends the generation.
 using OnText = std::function<bool(std::string_view)>;

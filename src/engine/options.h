@@ -6,11 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "backend/lookahead.h"
 #include "cache/policy.h"
 #include "io/posix_file.h"
 #include "io/read_pool.h"
 
 namespace bmoe::engine {
+
+enum class FlashAttention { kAuto, kOn, kOff };  // kAuto: where llama.cpp can
 
 struct Options {
     std::string model;  // path of a GGUF, or of any shard of one
@@ -29,7 +32,8 @@ struct Options {
     int io_threads = 4;
     io::ReadEngine io_engine = io::ReadEngine::kAuto;
     bool overlap = true;
-    int lookahead = 0;  // experts of the next layer that are read ahead on its router's guess; 0: none
+    // Experts of the next layer that are read ahead on its router's guess; 0: none; kAuto: where it pays.
+    int lookahead = backend::Lookahead::kAuto;
     io::DirectIo direct_io = io::DirectIo::kVerified;
 
     // Experts a token uses; 0: as many as the model was made for. Another number changes the output.
@@ -42,7 +46,12 @@ struct Options {
     // Let llama.cpp rearrange weights that are not streamed for faster kernels (its default).
     bool repack = true;
 
-    int threads = 0;        // compute threads; 0: one per core
+    // ggml's names of the types that keys and values are kept in, of kv_types(). Others than f16 change the output.
+    std::string kv_type_k = "f16";
+    std::string kv_type_v = "f16";
+    FlashAttention flash_attention = FlashAttention::kAuto;
+
+    int threads = 0;        // compute threads; 0: one for each physical core, without efficiency cores
     uint32_t n_ctx = 4096;  // tokens of context; 0: what the model was trained with
     uint32_t n_ubatch = 512;
 

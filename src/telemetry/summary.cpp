@@ -86,6 +86,7 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
             percent(run.guesses_right, run.guesses_started), ratio(static_cast<double>(run.guesses_started), steps),
             ratio(static_cast<double>(run.wasted_bytes) / kMiB, steps)));
     }
+    lines.push_back(bound_line(run.bound));
     if (!run.route_replay.empty()) {
         lines.push_back(run.route_replay);
     }

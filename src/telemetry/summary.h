@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "telemetry/bound.h"
+
 namespace bmoe::telemetry {
 
 // Times in seconds, sizes in bytes. Numbers that could not be measured are negative and printed as -1.
@@ -28,7 +30,8 @@ struct RunSummary {
     uint64_t read_bytes = 0;         // experts, while decoding
     uint64_t prompt_read_bytes = 0;  // experts, for the prompt
     double read_active_seconds = 0;  // with a read in flight, while decoding
-    uint64_t hits = 0, misses = 0;   // experts, while decoding
+    BoundInput bound;
+    uint64_t hits = 0, misses = 0;  // experts, while decoding
     uint64_t resident_bytes = 0, slot_bytes = 0;
     std::string policy;
     // Experts of the next layer that were read ahead, while decoding.
