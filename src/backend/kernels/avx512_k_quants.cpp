@@ -1,0 +1,311 @@
+// Q4_K and Q6_K by Q8_K: blocks of 256 elements with integer scales for 32 or 16 of them.
+//
+// ggml keeps eight float lanes per dot product. Lane l sums elements 4l to 4l + 3 of every 32, exactly in integers within a
+// block, then adds the block by one fused multiplication. Here the lower half of a register holds the lanes of one weight row
+// and the upper half those of the next; four rows share the loads and conversions of scales and activations.
+//
+// This file is compiled for AVX-512. It includes nothing that might bring inline functions of others along, which the linker
+// could then give to code that runs on any processor.
+#include <immintrin.h>
+
+#include "backend/kernels/avx512_kernels.h"
+
+namespace bmoe::backend {
+
+namespace {
+
+constexpr int kElements = 256;
+constexpr int kGroups = 8;    // of 32 elements
+constexpr int kRows = 4;      // weight rows at once
+constexpr int kTogether = 4;  // activation rows at once, where there are several
+constexpr size_t kBytesAhead =
+    8192;  // how far ahead weights are fetched: four rows side by side hide from the processor
+           // that they are one stream
+constexpr int64_t kRowsInCache = 16;  // weight rows that stay in the first-level cache while the activations pass
+
+// A block of activations: float d, int8 q[256], int16 sums[16] of 16 elements each.
+struct Activations {
+    static constexpr size_t kBytes = 292;
+    const std::byte *block;
+
+    float d() const { return _mm_cvtss_f32(_mm_load_ss(reinterpret_cast<const float *>(block))); }
+    // 32 elements, for both rows.
+    __m512i group(int g) const {
+        return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(block + 4 + 32 * g)));
+    }
+    __m256i sums() const { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(block + 260)); }
+};
+
+struct RowPointers {
+    const std::byte *row[kRows];
+};
+
+__m128i load16(const std::byte *from) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from)); }
+__m256i load32(const std::byte *from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)); }
+
+__m512i two_rows(const std::byte *lower, const std::byte *upper) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(load32(lower)), load32(upper), 1);
+}
+
+// 16 bytes of each row in a quarter of the register.
+__m512i four_rows(const RowPointers &rows, size_t offset) {
+    const __m256i lower =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(load16(rows.row[0] + offset)), load16(rows.row[1] + offset), 1);
+    const __m256i upper =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(load16(rows.row[2] + offset)), load16(rows.row[3] + offset), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(lower), upper, 1);
+}
+
+// Sixteen floats from the 16-bit words of `words` that `index` names.
+__m512 half_floats(__m512i index, __m512i words) {
+    return _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutexvar_epi16(index, words)));
+}
+
+// Repeats each of the words `first` and `second` eight times.
+__m512i word_indices(short first, short second) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(_mm_set1_epi16(second), _mm_set1_epi16(first))),
+                              _mm256_setzero_si256(), 1);
+}
+
+// Indices for a byte shuffle within quarters: byte g as a 16-bit word, everywhere.
+__m512i byte_as_word(int g) { return _mm512_set1_epi16(static_cast<short>(0x8000 | g)); }
+
+// A pair of rows, unpacked.
+struct Pair {
+    __m512i q[kGroups];      // unsigned bytes
+    __m512i scale[kGroups];  // 16-bit words
+};
+
+// The integer sums of a block's eight lanes, for both rows.
+__m512i lane_sums(const Pair &pair, Activations y) {
+    __m512i even = _mm512_setzero_si512();
+    __m512i odd = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; g += 2) {
+        even = _mm512_dpwssd_epi32(even, _mm512_maddubs_epi16(pair.q[g], y.group(g)), pair.scale[g]);
+        odd = _mm512_dpwssd_epi32(odd, _mm512_maddubs_epi16(pair.q[g + 1], y.group(g + 1)), pair.scale[g + 1]);
+    }
+    return _mm512_add_epi32(even, odd);
+}
+
+// Block: half d, half min, 12 bytes of 6-bit scales and minimums, 4-bit q[256].
+struct Q4K {
+    static constexpr size_t kBytes = 144;
+
+    // Scales and minimums of four rows.
+    explicit Q4K(const RowPointers &rows) : rows_(rows), words_(four_rows(rows, 0)) {
+        // Of the bytes a[4], b[4], c[4]: scales are a's low six bits, then c's low four with a's high two above them;
+        // minimums are b's low six, then c's high four with b's high two above.
+        const __m512i low_bytes =
+            _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
+        const __m512i high_bytes =
+            _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 4, 5, 6, 7, 8, 9, 10, 11, 8, 9, 10, 11));
+        const __m512i low = _mm512_srlv_epi32(_mm512_shuffle_epi8(words_, low_bytes),
+                                              _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0, 4)));
+        const __m512i high = _mm512_srlv_epi32(_mm512_shuffle_epi8(words_, high_bytes), _mm512_set1_epi32(2));
+        const __m512i low_mask = _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+        const __m512i high_mask = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x30303030, 0, 0x30303030));
+        scales_ = _mm512_or_si512(_mm512_and_si512(low, low_mask), _mm512_and_si512(high, high_mask));
+    }
+
+    __m512 d(int pair) const { return half_floats(pair == 0 ? word_indices(0, 8) : word_indices(16, 24), words_); }
+
+    Pair unpack(int pair) const {
+        Pair out;
+        const std::byte *lower = rows_.row[2 * pair] + 16;
+        const std::byte *upper = rows_.row[2 * pair + 1] + 16;
+        const __m512i scales =
+            pair == 0 ? _mm512_shuffle_i32x4(scales_, scales_, 0x50) : _mm512_shuffle_i32x4(scales_, scales_, 0xfa);
+        const __m512i nibble = _mm512_set1_epi8(15);
+#pragma GCC unroll 4
+        for (int g = 0; g < kGroups; g += 2) {
+            const __m512i both = two_rows(lower + 16 * g, upper + 16 * g);
+            out.q[g] = _mm512_and_si512(both, nibble);
+            out.q[g + 1] = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
+            out.scale[g] = _mm512_shuffle_epi8(scales, byte_as_word(g));
+            out.scale[g + 1] = _mm512_shuffle_epi8(scales, byte_as_word(g + 1));
+        }
+        return out;
+    }
+
+    __m512i correct(int, __m512i sums, Activations) const { return sums; }
+
+    // The minimums' part: four lanes per row.
+    __m512 add_minimums(Activations y, __m512 to) const {
+        const __m512i word_of_row =
+            _mm512_castsi256_si512(_mm256_setr_epi16(1, 1, 1, 1, 9, 9, 9, 9, 17, 17, 17, 17, 25, 25, 25, 25));
+        const __m512 d = _mm512_mul_ps(_mm512_set1_ps(-y.d()), half_floats(word_of_row, words_));
+        const __m512i minimums = _mm512_unpackhi_epi8(scales_, _mm512_setzero_si512());
+        const __m256i sums16 = y.sums();
+        const __m128i sums = _mm_hadd_epi16(_mm256_castsi256_si128(sums16), _mm256_extracti128_si256(sums16, 1));
+        return _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(_mm512_madd_epi16(minimums, _mm512_broadcast_i32x4(sums))), to);
+    }
+
+    // The last additions: within each quarter, `lanes` has what is left of the eight lanes in element 0.
+    static __m512 finish(__m512 lanes, __m512 minimums) {
+        const __m512 half = _mm512_add_ps(minimums, _mm512_permute_ps(minimums, 0xee));
+        return _mm512_add_ps(lanes, _mm512_add_ps(half, _mm512_permute_ps(half, 0xf5)));
+    }
+
+  private:
+    RowPointers rows_;
+    __m512i words_;   // a quarter per row: the first 16 bytes of the block
+    __m512i scales_;  // a quarter per row: eight scales, eight minimums
+};
+
+// Block: 4-bit low[256], 2-bit high[256], int8 scales[16] for 16 elements each, half d.
+struct Q6K {
+    static constexpr size_t kBytes = 210;
+
+    explicit Q6K(const RowPointers &rows) : rows_(rows) {}
+
+    __m512 d(int pair) const {
+        const __m128i lower = _mm_loadu_si16(rows_.row[2 * pair] + 208);
+        const __m128i upper = _mm_loadu_si16(rows_.row[2 * pair + 1] + 208);
+        return _mm512_cvtph_ps(_mm256_set_m128i(_mm_broadcastw_epi16(upper), _mm_broadcastw_epi16(lower)));
+    }
+
+    Pair unpack(int pair) const {
+        Pair out;
+        const std::byte *lower = rows_.row[2 * pair];
+        const std::byte *upper = rows_.row[2 * pair + 1];
+        // In each half: the even scales, as words, for the first quarter and the odd ones for the second.
+        const __m512i even_odd = _mm512_setr_epi32(
+            0x00020000, 0x00060004, 0x000a0008, 0x000e000c, 0x00030001, 0x00070005, 0x000b0009, 0x000f000d, 0x00120010,
+            0x00160014, 0x001a0018, 0x001e001c, 0x00130011, 0x00170015, 0x001b0019, 0x001f001d);
+        const __m512i scales = _mm512_permutexvar_epi16(even_odd, words(pair));
+        const __m512i nibble = _mm512_set1_epi8(15);
+        const __m512i six_bits = _mm512_set1_epi8(63);
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half) {
+            const __m512i low0 = two_rows(lower + 64 * half, upper + 64 * half);
+            const __m512i low1 = two_rows(lower + 64 * half + 32, upper + 64 * half + 32);
+            const __m512i high = two_rows(lower + 128 + 32 * half, upper + 128 + 32 * half);
+            __m512i *q = out.q + 4 * half;
+            q[0] = join(nibble, low0, _mm512_slli_epi16(high, 4), six_bits);
+            q[1] = join(nibble, low1, _mm512_slli_epi16(high, 2), six_bits);
+            q[2] = join(nibble, _mm512_srli_epi16(low0, 4), high, six_bits);
+            q[3] = join(nibble, _mm512_srli_epi16(low1, 4), _mm512_srli_epi16(high, 2), six_bits);
+        }
+#pragma GCC unroll 8
+        for (int g = 0; g < kGroups; ++g) {
+            out.scale[g] = _mm512_shuffle_epi8(scales, _mm512_set1_epi16(static_cast<short>((2 * g + 1) << 8 | 2 * g)));
+        }
+        return out;
+    }
+
+    // The elements are stored with 32 added to them.
+    __m512i correct(int pair, __m512i sums, Activations y) const {
+        const __m512i products = _mm512_madd_epi16(_mm512_broadcast_i64x4(y.sums()), words(pair));
+        return _mm512_sub_epi32(sums, _mm512_slli_epi32(products, 5));
+    }
+
+    __m512 add_minimums(Activations, __m512 to) const { return to; }
+    static __m512 finish(__m512 lanes, __m512) { return lanes; }
+
+  private:
+    // The scales of both rows as words.
+    __m512i words(int pair) const {
+        return _mm512_cvtepi8_epi16(
+            _mm256_set_m128i(load16(rows_.row[2 * pair + 1] + 192), load16(rows_.row[2 * pair] + 192)));
+    }
+
+    // Bits of `low` where `mask` has them and of `high` elsewhere, of those the ones in `bits`.
+    static __m512i join(__m512i mask, __m512i low, __m512i high, __m512i bits) {
+        return _mm512_and_si512(_mm512_ternarylogic_epi64(mask, low, high, 0xca), bits);
+    }
+
+    RowPointers rows_;
+};
+
+// Four weight rows by kTokens activation rows.
+template <class Format, int kTokens>
+void multiply_rows(int64_t n_blocks, RowPointers rows, const std::byte *ahead, const std::byte *const *x,
+                   float *const *out, __mmask8 stored) {
+    __m512 lanes[2][kTokens];
+    __m512 minimums[kTokens];
+    for (int t = 0; t < kTokens; ++t) {
+        lanes[0][t] = lanes[1][t] = minimums[t] = _mm512_setzero_ps();
+    }
+    for (int64_t b = 0; b < n_blocks; ++b) {
+        for (size_t at = 0; at < kRows * Format::kBytes; at += 64) {
+            _mm_prefetch(ahead + at, _MM_HINT_T0);
+        }
+        ahead += kRows * Format::kBytes;
+        const Format block(rows);
+#pragma GCC unroll 2
+        for (int p = 0; p < 2; ++p) {
+            const Pair pair = block.unpack(p);
+            const __m512 d = block.d(p);
+#pragma GCC unroll 8
+            for (int t = 0; t < kTokens; ++t) {
+                const Activations y{x[t] + static_cast<size_t>(b) * Activations::kBytes};
+                const __m512i sums = block.correct(p, lane_sums(pair, y), y);
+                lanes[p][t] =
+                    _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(y.d()), d), _mm512_cvtepi32_ps(sums), lanes[p][t]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int t = 0; t < kTokens; ++t) {
+            minimums[t] = block.add_minimums({x[t] + static_cast<size_t>(b) * Activations::kBytes}, minimums[t]);
+        }
+        for (const std::byte *&row : rows.row) {
+            row += Format::kBytes;
+        }
+    }
+    for (int t = 0; t < kTokens; ++t) {
+        // In the order of ggml: upper and lower four lanes, then pairs, then the last two.
+        const __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(lanes[0][t], lanes[1][t], 0xdd),
+                                          _mm512_shuffle_f32x4(lanes[0][t], lanes[1][t], 0x88));
+        const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0xee));
+        const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0xf5));
+        const __m512 result = Format::finish(one, minimums[t]);
+        const __m512 first_of_quarters =
+            _mm512_permutexvar_ps(_mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12)), result);
+        _mm_mask_storeu_ps(out[t], stored, _mm512_castps512_ps128(first_of_quarters));
+    }
+}
+
+template <class Format, int kTokens>
+void multiply_tokens(const RowProduct &p, int64_t begin, int64_t end, int64_t token) {
+    const auto rows_ahead = static_cast<int64_t>(kBytesAhead / p.weight_stride / kRows * kRows + kRows);
+    for (int64_t r = begin; r < end; r += kRows) {
+        // Past the last row the last one is multiplied again, and not stored.
+        RowPointers rows;
+        for (int i = 0; i < kRows; ++i) {
+            const int64_t row = r + i < end ? r + i : end - 1;
+            rows.row[i] = p.weights + static_cast<size_t>(row) * p.weight_stride;
+        }
+        const int64_t next = r + rows_ahead < p.n_rows ? r + rows_ahead : r;
+        const std::byte *ahead = p.weights + static_cast<size_t>(next) * p.weight_stride;
+        const int64_t count = end - r < kRows ? end - r : kRows;
+        float *out[kTokens];
+        for (int t = 0; t < kTokens; ++t) {
+            out[t] = p.out[token + t] + r;
+        }
+        multiply_rows<Format, kTokens>(p.n / kElements, rows, ahead, p.x + token, out,
+                                       static_cast<__mmask8>((1 << count) - 1));
+    }
+}
+
+template <class Format>
+void multiply(const RowProduct &p) {
+    const int64_t together = p.n_x > 1 ? kRowsInCache : p.n_rows;
+    for (int64_t begin = 0; begin < p.n_rows; begin += together) {
+        const int64_t end = begin + together < p.n_rows ? begin + together : p.n_rows;
+        int64_t t = 0;
+        for (; t + kTogether <= p.n_x; t += kTogether) {
+            multiply_tokens<Format, kTogether>(p, begin, end, t);
+        }
+        for (; t < p.n_x; ++t) {
+            multiply_tokens<Format, 1>(p, begin, end, t);
+        }
+    }
+}
+
+}  // namespace
+
+void multiply_q4_k_avx512(const RowProduct &product) { multiply<Q4K>(product); }
+void multiply_q6_k_avx512(const RowProduct &product) { multiply<Q6K>(product); }
+
+}  // namespace bmoe::backend

@@ -1,0 +1,12 @@
+// Row kernels for processors with AVX-512 F, BW, VL, DQ and VNNI.
+#pragma once
+
+#include "backend/kernels/row_product.h"
+
+namespace bmoe::backend {
+
+// n a multiple of 256, x in Q8_K.
+void multiply_q4_k_avx512(const RowProduct &product);
+void multiply_q6_k_avx512(const RowProduct &product);
+
+}  // namespace bmoe::backend
