@@ -1,4 +1,4 @@
-// Q4_K and Q6_K by Q8_K: blocks of 256 elements with integer scales for 32 or 16 of them.
+// Q4_K, Q5_K and Q6_K by Q8_K: blocks of 256 elements with integer scales for 32 or 16 of them.
 //
 // ggml keeps eight float lanes per dot product. Lane l sums elements 4l to 4l + 3 of every 32, exactly in integers within a
 // block, then adds the block by one fused multiplication. Here the lower half of a register holds the lanes of one weight row
@@ -15,12 +15,9 @@ namespace bmoe::backend {
 namespace {
 
 constexpr int kElements = 256;
-constexpr int kGroups = 8;    // of 32 elements
-constexpr int kRows = 4;      // weight rows at once
-constexpr int kTogether = 4;  // activation rows at once, where there are several
-constexpr size_t kBytesAhead =
-    8192;  // how far ahead weights are fetched: four rows side by side hide from the processor
-           // that they are one stream
+constexpr int kGroups = 8;            // of 32 elements
+constexpr int kRows = 4;              // weight rows at once
+constexpr size_t kBytesAhead = 2048;  // how far ahead of use weights are fetched
 constexpr int64_t kRowsInCache = 16;  // weight rows that stay in the first-level cache while the activations pass
 
 // A block of activations: float d, int8 q[256], int16 sums[16] of 16 elements each.
@@ -110,10 +107,10 @@ struct Q4K {
 
     __m512 d(int pair) const { return half_floats(pair == 0 ? word_indices(0, 8) : word_indices(16, 24), words_); }
 
-    Pair unpack(int pair) const {
+    Pair unpack(int pair) const { return unpack_nibbles(rows_.row[2 * pair] + 16, rows_.row[2 * pair + 1] + 16, pair); }
+
+    Pair unpack_nibbles(const std::byte *lower, const std::byte *upper, int pair) const {
         Pair out;
-        const std::byte *lower = rows_.row[2 * pair] + 16;
-        const std::byte *upper = rows_.row[2 * pair + 1] + 16;
         const __m512i scales =
             pair == 0 ? _mm512_shuffle_i32x4(scales_, scales_, 0x50) : _mm512_shuffle_i32x4(scales_, scales_, 0xfa);
         const __m512i nibble = _mm512_set1_epi8(15);
@@ -132,13 +129,7 @@ struct Q4K {
 
     // The minimums' part: four lanes per row.
     __m512 add_minimums(Activations y, __m512 to) const {
-        const __m512i word_of_row =
-            _mm512_castsi256_si512(_mm256_setr_epi16(1, 1, 1, 1, 9, 9, 9, 9, 17, 17, 17, 17, 25, 25, 25, 25));
-        const __m512 d = _mm512_mul_ps(_mm512_set1_ps(-y.d()), half_floats(word_of_row, words_));
-        const __m512i minimums = _mm512_unpackhi_epi8(scales_, _mm512_setzero_si512());
-        const __m256i sums16 = y.sums();
-        const __m128i sums = _mm_hadd_epi16(_mm256_castsi256_si128(sums16), _mm256_extracti128_si256(sums16, 1));
-        return _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(_mm512_madd_epi16(minimums, _mm512_broadcast_i32x4(sums))), to);
+        return _mm512_fmadd_ps(minimum_scale(y), _mm512_cvtepi32_ps(minimum_products(y)), to);
     }
 
     // The last additions: within each quarter, `lanes` has what is left of the eight lanes in element 0.
@@ -147,10 +138,55 @@ struct Q4K {
         return _mm512_add_ps(lanes, _mm512_add_ps(half, _mm512_permute_ps(half, 0xf5)));
     }
 
-  private:
+  protected:
+    __m512 minimum_scale(Activations y) const {
+        const __m512i word_of_row =
+            _mm512_castsi256_si512(_mm256_setr_epi16(1, 1, 1, 1, 9, 9, 9, 9, 17, 17, 17, 17, 25, 25, 25, 25));
+        return _mm512_mul_ps(_mm512_set1_ps(-y.d()), half_floats(word_of_row, words_));
+    }
+
+    __m512i minimum_products(Activations y) const {
+        const __m512i minimums = _mm512_unpackhi_epi8(scales_, _mm512_setzero_si512());
+        const __m256i sums16 = y.sums();
+        const __m128i sums = _mm_hadd_epi16(_mm256_castsi256_si128(sums16), _mm256_extracti128_si256(sums16, 1));
+        return _mm512_madd_epi16(minimums, _mm512_broadcast_i32x4(sums));
+    }
+
     RowPointers rows_;
     __m512i words_;   // a quarter per row: the first 16 bytes of the block
     __m512i scales_;  // a quarter per row: eight scales, eight minimums
+};
+
+// Block: half d, half min, 12 bytes of 6-bit scales and minimums, highest bits of 32 bytes, 4-bit q[256].
+struct Q5K : Q4K {
+    static constexpr size_t kBytes = 176;
+
+    explicit Q5K(const RowPointers &rows) : Q4K(rows) {}
+
+    Pair unpack(int pair) const {
+        const std::byte *lower = rows_.row[2 * pair] + 16;
+        const std::byte *upper = rows_.row[2 * pair + 1] + 16;
+        const __m512i high = two_rows(lower, upper);  // bit g of byte i belongs to element i of group g
+        Pair out = unpack_nibbles(lower + 32, upper + 32, pair);
+#pragma GCC unroll 8
+        for (int g = 0; g < kGroups; ++g) {
+            const __m512i moved = g < 4 ? _mm512_slli_epi16(high, static_cast<unsigned>(4 - g))
+                                        : _mm512_srli_epi16(high, static_cast<unsigned>(g - 4));
+            // q | (moved & 16)
+            out.q[g] = _mm512_ternarylogic_epi64(out.q[g], moved, _mm512_set1_epi8(16), 0xf8);
+        }
+        return out;
+    }
+
+    // One number per row, in all four lanes.
+    __m512 add_minimums(Activations y, __m512 to) const {
+        const __m512i four = minimum_products(y);
+        const __m512i two = _mm512_add_epi32(four, _mm512_shuffle_epi32(four, _MM_PERM_BADC));
+        const __m512i one = _mm512_add_epi32(two, _mm512_shuffle_epi32(two, _MM_PERM_CDAB));
+        return _mm512_fmadd_ps(minimum_scale(y), _mm512_cvtepi32_ps(one), to);
+    }
+
+    static __m512 finish(__m512 lanes, __m512 minimums) { return _mm512_add_ps(lanes, minimums); }
 };
 
 // Block: 4-bit low[256], 2-bit high[256], int8 scales[16] for 16 elements each, half d.
@@ -218,34 +254,45 @@ struct Q6K {
     RowPointers rows_;
 };
 
+// The weight rows that are multiplied at once. A number may occur several times, which fills the four at the end.
+struct RowNumbers {
+    int64_t row[kRows];
+};
+
 // Four weight rows by kTokens activation rows.
 template <class Format, int kTokens>
-void multiply_rows(int64_t n_blocks, RowPointers rows, const std::byte *ahead, const std::byte *const *x,
-                   float *const *out, __mmask8 stored) {
+void multiply_rows(const RowProduct &p, const RowNumbers &numbers, int64_t token) {
+    RowPointers rows;
+    for (int i = 0; i < kRows; ++i) {
+        rows.row[i] = p.weights + static_cast<size_t>(numbers.row[i]) * p.weight_stride;
+    }
+    const std::byte *x[kTokens];
     __m512 lanes[2][kTokens];
     __m512 minimums[kTokens];
     for (int t = 0; t < kTokens; ++t) {
+        x[t] = p.x[token + t];
         lanes[0][t] = lanes[1][t] = minimums[t] = _mm512_setzero_ps();
     }
-    for (int64_t b = 0; b < n_blocks; ++b) {
-        for (size_t at = 0; at < kRows * Format::kBytes; at += 64) {
-            _mm_prefetch(ahead + at, _MM_HINT_T0);
-        }
-        ahead += kRows * Format::kBytes;
-        const Format block(rows);
-#pragma GCC unroll 2
-        for (int p = 0; p < 2; ++p) {
-            const Pair pair = block.unpack(p);
-            const __m512 d = block.d(p);
-#pragma GCC unroll 8
-            for (int t = 0; t < kTokens; ++t) {
-                const Activations y{x[t] + static_cast<size_t>(b) * Activations::kBytes};
-                const __m512i sums = block.correct(p, lane_sums(pair, y), y);
-                lanes[p][t] =
-                    _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(y.d()), d), _mm512_cvtepi32_ps(sums), lanes[p][t]);
+    for (int64_t b = 0; b < p.n / kElements; ++b) {
+        for (const std::byte *row : rows.row) {
+            for (size_t at = 0; at < Format::kBytes; at += 64) {
+                _mm_prefetch(row + kBytesAhead + at, _MM_HINT_T0);
             }
         }
-#pragma GCC unroll 8
+        const Format block(rows);
+#pragma GCC unroll 2
+        for (int pair = 0; pair < 2; ++pair) {
+            const Pair weights = block.unpack(pair);
+            const __m512 d = block.d(pair);
+#pragma GCC unroll 4
+            for (int t = 0; t < kTokens; ++t) {
+                const Activations y{x[t] + static_cast<size_t>(b) * Activations::kBytes};
+                const __m512i sums = block.correct(pair, lane_sums(weights, y), y);
+                lanes[pair][t] =
+                    _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(y.d()), d), _mm512_cvtepi32_ps(sums), lanes[pair][t]);
+            }
+        }
+#pragma GCC unroll 4
         for (int t = 0; t < kTokens; ++t) {
             minimums[t] = block.add_minimums({x[t] + static_cast<size_t>(b) * Activations::kBytes}, minimums[t]);
         }
@@ -262,43 +309,44 @@ void multiply_rows(int64_t n_blocks, RowPointers rows, const std::byte *ahead, c
         const __m512 result = Format::finish(one, minimums[t]);
         const __m512 first_of_quarters =
             _mm512_permutexvar_ps(_mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12)), result);
-        _mm_mask_storeu_ps(out[t], stored, _mm512_castps512_ps128(first_of_quarters));
-    }
-}
-
-template <class Format, int kTokens>
-void multiply_tokens(const RowProduct &p, int64_t begin, int64_t end, int64_t token) {
-    const auto rows_ahead = static_cast<int64_t>(kBytesAhead / p.weight_stride / kRows * kRows + kRows);
-    for (int64_t r = begin; r < end; r += kRows) {
-        // Past the last row the last one is multiplied again, and not stored.
-        RowPointers rows;
+        float of_row[kRows];
+        _mm_storeu_ps(of_row, _mm512_castps512_ps128(first_of_quarters));
         for (int i = 0; i < kRows; ++i) {
-            const int64_t row = r + i < end ? r + i : end - 1;
-            rows.row[i] = p.weights + static_cast<size_t>(row) * p.weight_stride;
+            p.out[token + t][numbers.row[i]] = of_row[i];
         }
-        const int64_t next = r + rows_ahead < p.n_rows ? r + rows_ahead : r;
-        const std::byte *ahead = p.weights + static_cast<size_t>(next) * p.weight_stride;
-        const int64_t count = end - r < kRows ? end - r : kRows;
-        float *out[kTokens];
-        for (int t = 0; t < kTokens; ++t) {
-            out[t] = p.out[token + t] + r;
-        }
-        multiply_rows<Format, kTokens>(p.n / kElements, rows, ahead, p.x + token, out,
-                                       static_cast<__mmask8>((1 << count) - 1));
     }
 }
 
+// Weight rows `begin` to `end` of each quarter by kTokens activation rows.
+template <class Format, int kTokens>
+void multiply_tokens(const RowProduct &p, int64_t quarter, int64_t begin, int64_t end, int64_t token) {
+    for (int64_t r = begin; r < end; ++r) {
+        RowNumbers numbers;
+        for (int i = 0; i < kRows; ++i) {
+            const int64_t row = r + i * quarter;
+            numbers.row[i] = row < p.n_rows ? row : p.n_rows - 1;
+        }
+        multiply_rows<Format, kTokens>(p, numbers, token);
+    }
+}
+
+// The four rows at once are from the four quarters of all: each quarter is then read from its beginning to its end, which the
+// processor's prefetching follows better than neighbouring rows side by side.
 template <class Format>
 void multiply(const RowProduct &p) {
-    const int64_t together = p.n_x > 1 ? kRowsInCache : p.n_rows;
-    for (int64_t begin = 0; begin < p.n_rows; begin += together) {
-        const int64_t end = begin + together < p.n_rows ? begin + together : p.n_rows;
+    const int64_t quarter = (p.n_rows + kRows - 1) / kRows;
+    for (int64_t begin = 0; begin < quarter; begin += kRowsInCache / kRows) {
+        const int64_t end = begin + kRowsInCache / kRows < quarter ? begin + kRowsInCache / kRows : quarter;
         int64_t t = 0;
-        for (; t + kTogether <= p.n_x; t += kTogether) {
-            multiply_tokens<Format, kTogether>(p, begin, end, t);
+        for (; t + 4 <= p.n_x; t += 4) {
+            multiply_tokens<Format, 4>(p, quarter, begin, end, t);
         }
-        for (; t < p.n_x; ++t) {
-            multiply_tokens<Format, 1>(p, begin, end, t);
+        if (t + 2 <= p.n_x) {
+            multiply_tokens<Format, 2>(p, quarter, begin, end, t);
+            t += 2;
+        }
+        if (t < p.n_x) {
+            multiply_tokens<Format, 1>(p, quarter, begin, end, t);
         }
     }
 }
@@ -306,6 +354,7 @@ void multiply(const RowProduct &p) {
 }  // namespace
 
 void multiply_q4_k_avx512(const RowProduct &product) { multiply<Q4K>(product); }
+void multiply_q5_k_avx512(const RowProduct &product) { multiply<Q5K>(product); }
 void multiply_q6_k_avx512(const RowProduct &product) { multiply<Q6K>(product); }
 
 }  // namespace bmoe::backend

@@ -7,6 +7,7 @@ namespace bmoe::backend {
 
 // n a multiple of 256, x in Q8_K.
 void multiply_q4_k_avx512(const RowProduct &product);
+void multiply_q5_k_avx512(const RowProduct &product);
 void multiply_q6_k_avx512(const RowProduct &product);
 
 }  // namespace bmoe::backend

@@ -32,6 +32,9 @@ RowKernel choose(ggml_type type) {
             case GGML_TYPE_Q4_K:
                 kernel.own = multiply_q4_k_avx512;
                 break;
+            case GGML_TYPE_Q5_K:
+                kernel.own = multiply_q5_k_avx512;
+                break;
             case GGML_TYPE_Q6_K:
                 kernel.own = multiply_q6_k_avx512;
                 break;
