@@ -1,24 +1,20 @@
-// Q4_K, Q5_K and Q6_K by Q8_K: blocks of 256 elements with integer scales for 32 or 16 of them.
+// Q4_K, Q5_K, Q6_K and IQ4_XS by Q8_K: blocks of 256 elements with integer scales for 32 or 16 of them.
 //
 // ggml keeps eight float lanes per dot product. Lane l sums elements 4l to 4l + 3 of every 32, exactly in integers within a
 // block, then adds the block by one fused multiplication. Here the lower half of a register holds the lanes of one weight row
 // and the upper half those of the next; four rows share the loads and conversions of scales and activations.
 //
-// This file is compiled for AVX-512. It includes nothing that might bring inline functions of others along, which the linker
-// could then give to code that runs on any processor.
-#include <immintrin.h>
-
 #include "backend/kernels/avx512_kernels.h"
+#include "backend/kernels/avx512_rows.h"
 
 namespace bmoe::backend {
 
 namespace {
 
+using namespace avx512;
+
 constexpr int kElements = 256;
-constexpr int kGroups = 8;            // of 32 elements
-constexpr int kRows = 4;              // weight rows at once
-constexpr size_t kBytesAhead = 2048;  // how far ahead of use weights are fetched
-constexpr int64_t kRowsInCache = 16;  // weight rows that stay in the first-level cache while the activations pass
+constexpr int kGroups = 8;  // of 32 elements
 
 // A block of activations: float d, int8 q[256], int16 sums[16] of 16 elements each.
 struct Activations {
@@ -26,23 +22,9 @@ struct Activations {
     const std::byte *block;
 
     float d() const { return _mm_cvtss_f32(_mm_load_ss(reinterpret_cast<const float *>(block))); }
-    // 32 elements, for both rows.
-    __m512i group(int g) const {
-        return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(block + 4 + 32 * g)));
-    }
-    __m256i sums() const { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(block + 260)); }
+    __m512i group(int g) const { return twice(block + 4 + 32 * g); }
+    __m256i sums() const { return load32(block + 260); }
 };
-
-struct RowPointers {
-    const std::byte *row[kRows];
-};
-
-__m128i load16(const std::byte *from) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from)); }
-__m256i load32(const std::byte *from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)); }
-
-__m512i two_rows(const std::byte *lower, const std::byte *upper) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(load32(lower)), load32(upper), 1);
-}
 
 // 16 bytes of each row in a quarter of the register.
 __m512i four_rows(const RowPointers &rows, size_t offset) {
@@ -69,25 +51,30 @@ __m512i byte_as_word(int g) { return _mm512_set1_epi16(static_cast<short>(0x8000
 
 // A pair of rows, unpacked.
 struct Pair {
-    __m512i q[kGroups];      // unsigned bytes
-    __m512i scale[kGroups];  // 16-bit words
+    __m512i q[kGroups];           // unsigned bytes
+    __m512i scale[kGroups];       // 16-bit words
+    __mmask64 negative[kGroups];  // of Format::kSigned: the bytes of q that stand for negative values
 };
 
 // The integer sums of a block's eight lanes, for both rows.
+template <bool kSigned>
 __m512i lane_sums(const Pair &pair, Activations y) {
-    __m512i even = _mm512_setzero_si512();
-    __m512i odd = _mm512_setzero_si512();
-#pragma GCC unroll 4
-    for (int g = 0; g < kGroups; g += 2) {
-        even = _mm512_dpwssd_epi32(even, _mm512_maddubs_epi16(pair.q[g], y.group(g)), pair.scale[g]);
-        odd = _mm512_dpwssd_epi32(odd, _mm512_maddubs_epi16(pair.q[g + 1], y.group(g + 1)), pair.scale[g + 1]);
+    __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) {
+        __m512i group = y.group(g);
+        if constexpr (kSigned) {
+            group = _mm512_mask_sub_epi8(group, pair.negative[g], _mm512_setzero_si512(), group);
+        }
+        sums[g % 2] = _mm512_dpwssd_epi32(sums[g % 2], _mm512_maddubs_epi16(pair.q[g], group), pair.scale[g]);
     }
-    return _mm512_add_epi32(even, odd);
+    return _mm512_add_epi32(sums[0], sums[1]);
 }
 
 // Block: half d, half min, 12 bytes of 6-bit scales and minimums, 4-bit q[256].
 struct Q4K {
     static constexpr size_t kBytes = 144;
+    static constexpr bool kSigned = false;
 
     // Scales and minimums of four rows.
     explicit Q4K(const RowPointers &rows) : rows_(rows), words_(four_rows(rows, 0)) {
@@ -192,14 +179,11 @@ struct Q5K : Q4K {
 // Block: 4-bit low[256], 2-bit high[256], int8 scales[16] for 16 elements each, half d.
 struct Q6K {
     static constexpr size_t kBytes = 210;
+    static constexpr bool kSigned = false;
 
     explicit Q6K(const RowPointers &rows) : rows_(rows) {}
 
-    __m512 d(int pair) const {
-        const __m128i lower = _mm_loadu_si16(rows_.row[2 * pair] + 208);
-        const __m128i upper = _mm_loadu_si16(rows_.row[2 * pair + 1] + 208);
-        return _mm512_cvtph_ps(_mm256_set_m128i(_mm_broadcastw_epi16(upper), _mm_broadcastw_epi16(lower)));
-    }
+    __m512 d(int pair) const { return two_halves(rows_.row[2 * pair] + 208, rows_.row[2 * pair + 1] + 208); }
 
     Pair unpack(int pair) const {
         Pair out;
@@ -254,107 +238,101 @@ struct Q6K {
     RowPointers rows_;
 };
 
-// The weight rows that are multiplied at once. A number may occur several times, which fills the four at the end.
-struct RowNumbers {
-    int64_t row[kRows];
+// Block: half d, 2 high bits of eight scales, 4 low bits of them, 4-bit q[256]: an index each.
+struct Iq4Xs {
+    static constexpr size_t kBytes = 136;
+    static constexpr bool kSigned = true;
+
+    explicit Iq4Xs(const RowPointers &rows) : rows_(rows) {}
+
+    __m512 d(int pair) const { return two_halves(rows_.row[2 * pair], rows_.row[2 * pair + 1]); }
+
+    Pair unpack(int pair) const {
+        Pair out;
+        const std::byte *lower = rows_.row[2 * pair];
+        const std::byte *upper = rows_.row[2 * pair + 1];
+        const __m512i scales = scale_words(lower, upper);
+        const __m512i sizes =
+            _mm512_broadcast_i32x4(_mm_setr_epi8(127, 104, 83, 65, 49, 35, 22, 10, 1, 13, 25, 38, 53, 69, 89, 113));
+#pragma GCC unroll 8
+        for (int g = 0; g < kGroups; ++g) {
+            const __m512i index = two_rows_of_nibbles(lower + 8 + 16 * g, upper + 8 + 16 * g);
+            out.q[g] = _mm512_shuffle_epi8(sizes, index);
+            out.negative[g] = _mm512_testn_epi8_mask(index, _mm512_set1_epi8(8));  // the first eight
+            out.scale[g] =
+                _mm512_permutexvar_epi32(_mm512_inserti64x4(_mm512_set1_epi32(g), _mm256_set1_epi32(8 + g), 1), scales);
+        }
+        return out;
+    }
+
+    __m512i correct(int, __m512i sums, Activations) const { return sums; }
+    __m512 add_minimums(Activations, __m512 to) const { return to; }
+    static __m512 finish(__m512 lanes, __m512) { return lanes; }
+
+  private:
+    // Eight scales for each row, each twice, as words.
+    static __m512i scale_words(const std::byte *lower, const std::byte *upper) {
+        const __m512i header = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_broadcastq_epi64(load8(lower))),
+                                                  _mm256_broadcastq_epi64(load8(upper)), 1);
+        const __m512i high =
+            _mm512_srlv_epi32(_mm512_shuffle_epi32(header, _MM_PERM_AAAA),
+                              _mm512_broadcast_i64x4(_mm256_setr_epi32(16, 18, 20, 22, 24, 26, 28, 30)));
+        const __m512i low = _mm512_srlv_epi32(_mm512_shuffle_epi32(header, _MM_PERM_BBBB),
+                                              _mm512_broadcast_i64x4(_mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)));
+        const __m512i six_bits = _mm512_or_si512(_mm512_and_si512(low, _mm512_set1_epi32(15)),
+                                                 _mm512_slli_epi32(_mm512_and_si512(high, _mm512_set1_epi32(3)), 4));
+        return _mm512_sub_epi16(_mm512_or_si512(six_bits, _mm512_slli_epi32(six_bits, 16)), _mm512_set1_epi16(32));
+    }
+    static __m128i load8(const std::byte *from) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(from)); }
+
+    RowPointers rows_;
 };
 
-// Four weight rows by kTokens activation rows.
-template <class Format, int kTokens>
-void multiply_rows(const RowProduct &p, const RowNumbers &numbers, int64_t token) {
-    RowPointers rows;
-    for (int i = 0; i < kRows; ++i) {
-        rows.row[i] = p.weights + static_cast<size_t>(numbers.row[i]) * p.weight_stride;
-    }
-    const std::byte *x[kTokens];
-    __m512 lanes[2][kTokens];
-    __m512 minimums[kTokens];
-    for (int t = 0; t < kTokens; ++t) {
-        x[t] = p.x[token + t];
-        lanes[0][t] = lanes[1][t] = minimums[t] = _mm512_setzero_ps();
-    }
-    for (int64_t b = 0; b < p.n / kElements; ++b) {
-        for (const std::byte *row : rows.row) {
-            for (size_t at = 0; at < Format::kBytes; at += 64) {
-                _mm_prefetch(row + kBytesAhead + at, _MM_HINT_T0);
-            }
+template <class Format>
+struct Kernel {
+    template <int kTokens>
+    static void multiply(const RowProduct &p, const RowNumbers &numbers, int64_t token) {
+        RowPointers rows = numbers.pointers(p);
+        __m512 lanes[2][kTokens];
+        __m512 minimums[kTokens];
+        for (int t = 0; t < kTokens; ++t) {
+            lanes[0][t] = lanes[1][t] = minimums[t] = _mm512_setzero_ps();
         }
-        const Format block(rows);
+        for (int64_t b = 0; b < p.n / kElements; ++b) {
+            const auto activations = [&](int t) {
+                return Activations{p.x[token + t] + static_cast<size_t>(b) * Activations::kBytes};
+            };
+            rows.fetch_ahead(Format::kBytes);
+            const Format block(rows);
 #pragma GCC unroll 2
-        for (int pair = 0; pair < 2; ++pair) {
-            const Pair weights = block.unpack(pair);
-            const __m512 d = block.d(pair);
+            for (int pair = 0; pair < 2; ++pair) {
+                const Pair weights = block.unpack(pair);
+                const __m512 d = block.d(pair);
+#pragma GCC unroll 4
+                for (int t = 0; t < kTokens; ++t) {
+                    const Activations y = activations(t);
+                    const __m512i sums = block.correct(pair, lane_sums<Format::kSigned>(weights, y), y);
+                    lanes[pair][t] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(y.d()), d), _mm512_cvtepi32_ps(sums),
+                                                     lanes[pair][t]);
+                }
+            }
 #pragma GCC unroll 4
             for (int t = 0; t < kTokens; ++t) {
-                const Activations y{x[t] + static_cast<size_t>(b) * Activations::kBytes};
-                const __m512i sums = block.correct(pair, lane_sums(weights, y), y);
-                lanes[pair][t] =
-                    _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(y.d()), d), _mm512_cvtepi32_ps(sums), lanes[pair][t]);
+                minimums[t] = block.add_minimums(activations(t), minimums[t]);
             }
+            rows.move(Format::kBytes);
         }
-#pragma GCC unroll 4
         for (int t = 0; t < kTokens; ++t) {
-            minimums[t] = block.add_minimums({x[t] + static_cast<size_t>(b) * Activations::kBytes}, minimums[t]);
-        }
-        for (const std::byte *&row : rows.row) {
-            row += Format::kBytes;
+            store(Format::finish(sum_lanes(lanes[0][t], lanes[1][t]), minimums[t]), numbers, p.out[token + t]);
         }
     }
-    for (int t = 0; t < kTokens; ++t) {
-        // In the order of ggml: upper and lower four lanes, then pairs, then the last two.
-        const __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(lanes[0][t], lanes[1][t], 0xdd),
-                                          _mm512_shuffle_f32x4(lanes[0][t], lanes[1][t], 0x88));
-        const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0xee));
-        const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0xf5));
-        const __m512 result = Format::finish(one, minimums[t]);
-        const __m512 first_of_quarters =
-            _mm512_permutexvar_ps(_mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12)), result);
-        float of_row[kRows];
-        _mm_storeu_ps(of_row, _mm512_castps512_ps128(first_of_quarters));
-        for (int i = 0; i < kRows; ++i) {
-            p.out[token + t][numbers.row[i]] = of_row[i];
-        }
-    }
-}
-
-// Weight rows `begin` to `end` of each quarter by kTokens activation rows.
-template <class Format, int kTokens>
-void multiply_tokens(const RowProduct &p, int64_t quarter, int64_t begin, int64_t end, int64_t token) {
-    for (int64_t r = begin; r < end; ++r) {
-        RowNumbers numbers;
-        for (int i = 0; i < kRows; ++i) {
-            const int64_t row = r + i * quarter;
-            numbers.row[i] = row < p.n_rows ? row : p.n_rows - 1;
-        }
-        multiply_rows<Format, kTokens>(p, numbers, token);
-    }
-}
-
-// The four rows at once are from the four quarters of all: each quarter is then read from its beginning to its end, which the
-// processor's prefetching follows better than neighbouring rows side by side.
-template <class Format>
-void multiply(const RowProduct &p) {
-    const int64_t quarter = (p.n_rows + kRows - 1) / kRows;
-    for (int64_t begin = 0; begin < quarter; begin += kRowsInCache / kRows) {
-        const int64_t end = begin + kRowsInCache / kRows < quarter ? begin + kRowsInCache / kRows : quarter;
-        int64_t t = 0;
-        for (; t + 4 <= p.n_x; t += 4) {
-            multiply_tokens<Format, 4>(p, quarter, begin, end, t);
-        }
-        if (t + 2 <= p.n_x) {
-            multiply_tokens<Format, 2>(p, quarter, begin, end, t);
-            t += 2;
-        }
-        if (t < p.n_x) {
-            multiply_tokens<Format, 1>(p, quarter, begin, end, t);
-        }
-    }
-}
+};
 
 }  // namespace
 
-void multiply_q4_k_avx512(const RowProduct &product) { multiply<Q4K>(product); }
-void multiply_q5_k_avx512(const RowProduct &product) { multiply<Q5K>(product); }
-void multiply_q6_k_avx512(const RowProduct &product) { multiply<Q6K>(product); }
+void multiply_q4_k_avx512(const RowProduct &product) { avx512::multiply<Kernel<Q4K>>(product); }
+void multiply_q5_k_avx512(const RowProduct &product) { avx512::multiply<Kernel<Q5K>>(product); }
+void multiply_q6_k_avx512(const RowProduct &product) { avx512::multiply<Kernel<Q6K>>(product); }
+void multiply_iq4_xs_avx512(const RowProduct &product) { avx512::multiply<Kernel<Iq4Xs>>(product); }
 
 }  // namespace bmoe::backend

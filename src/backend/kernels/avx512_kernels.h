@@ -9,5 +9,10 @@ namespace bmoe::backend {
 void multiply_q4_k_avx512(const RowProduct &product);
 void multiply_q5_k_avx512(const RowProduct &product);
 void multiply_q6_k_avx512(const RowProduct &product);
+void multiply_iq4_xs_avx512(const RowProduct &product);
+
+// n a multiple of 32, for MXFP4 of 64; x in Q8_0.
+void multiply_q8_0_avx512(const RowProduct &product);
+void multiply_mxfp4_avx512(const RowProduct &product);
 
 }  // namespace bmoe::backend

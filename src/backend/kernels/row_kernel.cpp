@@ -38,6 +38,16 @@ RowKernel choose(ggml_type type) {
             case GGML_TYPE_Q6_K:
                 kernel.own = multiply_q6_k_avx512;
                 break;
+            case GGML_TYPE_IQ4_XS:
+                kernel.own = multiply_iq4_xs_avx512;
+                break;
+            case GGML_TYPE_Q8_0:
+                kernel.own = multiply_q8_0_avx512;
+                break;
+            case GGML_TYPE_MXFP4:
+                kernel.own = multiply_mxfp4_avx512;
+                kernel.own_multiple = 64;
+                break;
             default:
                 break;
         }
