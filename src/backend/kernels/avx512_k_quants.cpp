@@ -157,8 +157,8 @@ struct Q5K : Q4K {
         Pair out = unpack_nibbles(lower + 32, upper + 32, pair);
 #pragma GCC unroll 8
         for (int g = 0; g < kGroups; ++g) {
-            const __m512i moved = g < 4 ? _mm512_slli_epi16(high, static_cast<unsigned>(4 - g))
-                                        : _mm512_srli_epi16(high, static_cast<unsigned>(g - 4));
+            const __m512i moved = g < 4 ? _mm512_sllv_epi16(high, _mm512_set1_epi16(static_cast<short>(4 - g)))
+                                        : _mm512_srlv_epi16(high, _mm512_set1_epi16(static_cast<short>(g - 4)));
             // q | (moved & 16)
             out.q[g] = _mm512_ternarylogic_epi64(out.q[g], moved, _mm512_set1_epi8(16), 0xf8);
         }

@@ -14,15 +14,13 @@ namespace {
 // Weight rows per pass: they stay in the first-level cache while the activations pass.
 constexpr int64_t kRowsInCache = 16;
 
-bool has_avx512() {
 #if defined(BMOE_AVX512_KERNELS)
+bool has_avx512() {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vnni");
-#else
-    return false;
-#endif
 }
+#endif
 
 RowKernel choose(ggml_type type) {
     RowKernel kernel{.type = type};
