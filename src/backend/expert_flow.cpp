@@ -5,6 +5,7 @@
 
 #include "backend/expert_store.h"
 #include "backend/graph_tensors.h"
+#include "backend/kernels/row_kernel.h"
 #include "backend/layer_visit.h"
 #include "base/clock.h"
 #include "ggml-cpu.h"
@@ -218,17 +219,20 @@ void ExpertFlow::multiply(const Item &item, int64_t begin, int64_t end) const {
     }
     const ggml_tensor &product = *item.product;
     const ggml_tensor &weights = *product.src[0];
-    const auto vec_dot = ggml_get_type_traits_cpu(weights.type)->vec_dot;
-    const auto n = static_cast<int>(weights.ne[0]);
+    const RowKernel &kernel = row_kernel(weights.type);
     for (const RoutedRow &row : visit_->rows(item.index)) {
         const std::byte *x = item.last ? row_at(hidden_, hidden_stride_, row.rank)
                                        : row_at(input_, input_stride_, row.rank % product.src[1]->ne[1]);
-        auto *out = reinterpret_cast<float *>(item.last ? static_cast<std::byte *>(product.data) +
-                                                              row.rank * static_cast<int64_t>(product.nb[1])
-                                                        : memory_->row(&product, row.rank));
-        for (int64_t w = begin; w < end; ++w) {
-            vec_dot(n, out + w, 0, slice.data + w * static_cast<int64_t>(weights.nb[1]), 0, x, 0, 1);
-        }
+        auto *out = begin + reinterpret_cast<float *>(item.last ? static_cast<std::byte *>(product.data) +
+                                                                      row.rank * static_cast<int64_t>(product.nb[1])
+                                                                : memory_->row(&product, row.rank));
+        kernel.multiply({.n = weights.ne[0],
+                         .weights = slice.data + begin * static_cast<int64_t>(weights.nb[1]),
+                         .weight_stride = weights.nb[1],
+                         .n_rows = end - begin,
+                         .x = &x,
+                         .n_x = 1,
+                         .out = &out});
     }
 }
 

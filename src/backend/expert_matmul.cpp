@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/expert_store.h"
+#include "backend/kernels/row_kernel.h"
 #include "backend/layer_visit.h"
 #include "backend/single_thread_graph.h"
 #include "base/clock.h"
@@ -13,7 +14,7 @@ namespace bmoe::backend {
 
 namespace {
 
-// Rows per block, as in ggml: a block of weight rows stays in the first-level cache while the activations pass.
+// Threads take weight rows in multiples of this, which ggml's panels and the row kernels go through without remainders.
 constexpr int64_t kBlock = 16;
 
 // From this many rows per expert on, ggml may take another path than vec_dot.
@@ -83,6 +84,8 @@ struct ProductPhase::Scratch {
     SingleThreadGraph graph;
     std::vector<float> gathered;
     std::vector<float> product;
+    std::vector<const std::byte *> inputs;
+    std::vector<float *> outputs;
 };
 
 ProductPhase::ProductPhase() = default;
@@ -190,29 +193,24 @@ void ProductPhase::multiply(const Item &item, int64_t begin, int64_t end, Scratc
         multiply_with_ggml(item, begin, end, scratch);
         return;
     }
-    const auto *data = visit_->slice(item.index, product.bank->slice).data;
-    const auto vec_dot = ggml_get_type_traits_cpu(weights.type)->vec_dot;
     const ConvertedRows &activations = *product.activations;
     const int64_t ne11 = activations.source->ne[1];
-    const auto n = static_cast<int>(weights.ne[0]);
-    float block[kBlock];
-    for (size_t row0 = 0; row0 < rows.size(); row0 += kBlock) {
-        const size_t row1 = std::min<size_t>(row0 + kBlock, rows.size());
-        for (int64_t w0 = begin; w0 < end; w0 += kBlock) {
-            const int64_t w1 = std::min(w0 + kBlock, end);
-            for (size_t r = row0; r < row1; ++r) {
-                const RoutedRow row = rows[r];
-                const std::byte *x =
-                    activations.data + (row.rank % ne11) * activations.stride1 + row.token * activations.stride2;
-                for (int64_t w = w0; w < w1; ++w) {
-                    vec_dot(n, &block[w - w0], 0, data + w * weights.nb[1], 0, x, 0, 1);
-                }
-                auto *out = reinterpret_cast<float *>(static_cast<char *>(node.data) + row.rank * node.nb[1] +
-                                                      row.token * node.nb[2]);
-                std::memcpy(out + w0, block, (w1 - w0) * sizeof(float));
-            }
-        }
+    scratch.inputs.clear();
+    scratch.outputs.clear();
+    for (const RoutedRow row : rows) {
+        scratch.inputs.push_back(activations.data + (row.rank % ne11) * activations.stride1 +
+                                 row.token * activations.stride2);
+        auto *out = static_cast<char *>(node.data) + row.rank * node.nb[1] + row.token * node.nb[2];
+        scratch.outputs.push_back(reinterpret_cast<float *>(out) + begin);
     }
+    row_kernel(weights.type)
+        .multiply({.n = weights.ne[0],
+                   .weights = visit_->slice(item.index, product.bank->slice).data + begin * weights.nb[1],
+                   .weight_stride = weights.nb[1],
+                   .n_rows = end - begin,
+                   .x = scratch.inputs.data(),
+                   .n_x = static_cast<int64_t>(rows.size()),
+                   .out = scratch.outputs.data()});
 }
 
 void ProductPhase::multiply_with_ggml(const Item &item, int64_t begin, int64_t end, Scratch &scratch) const {
