@@ -236,8 +236,8 @@ void ExpertFlow::multiply(const Item &item, int64_t begin, int64_t end) const {
     }
 }
 
-void ExpertFlow::finish(const Item &item, int64_t rows, int thread) {
-    if (const_cast<Item &>(item).unfinished.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
+void ExpertFlow::finish(Item &item, int64_t rows, int thread) {
+    if (item.unfinished.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
         visit_->release(item.index, item.bank);
     }
     if (!item.last && experts_[item.index].first_rows.fetch_sub(rows, std::memory_order_acq_rel) == rows) {

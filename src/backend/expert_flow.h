@@ -52,7 +52,7 @@ class ExpertFlow {
     bool ready(const Item &item) const;
     bool take(Item &item, int64_t &begin, int64_t &end);
     void multiply(const Item &item, int64_t begin, int64_t end) const;
-    void finish(const Item &item, int64_t rows, int thread);
+    void finish(Item &item, int64_t rows, int thread);
     void complete_hidden(uint32_t index, int thread);
 
     ExpertStore *store_ = nullptr;

@@ -9,6 +9,7 @@
 
 #include "backend/disk_probe.h"
 #include "backend/ggml_device.h"
+#include "backend/kernels/row_kernel.h"
 #include "backend/route_replay.h"
 #include "base/error.h"
 #include "common.h"
@@ -122,6 +123,7 @@ Engine::Engine(const Options &options) {
                 ": running as plain llama.cpp with ", options.resident ? "the whole model in memory" : "mmap");
     }
     report_.load_seconds = seconds_since(start);
+    note_kernels(options);
     context_ = make_context(options, model_.get());
 }
 
@@ -136,6 +138,19 @@ Engine::~Engine() {
 void Engine::note(const Options &options, const std::string &line) const {
     if (options.on_note && !line.empty()) {
         options.on_note(line);
+    }
+}
+
+// Once per type of streamed weights whose kernel is not used although it could be.
+void Engine::note_kernels(const Options &options) const {
+    std::set<uint32_t> types;
+    for (const gguf::ExpertLayer &layer : file_->expert_layers()) {
+        for (const gguf::Bank &bank : layer.banks) {
+            types.insert(bank.type);
+        }
+    }
+    for (const uint32_t type : types) {
+        note(options, store_ != nullptr ? backend::row_kernel(static_cast<ggml_type>(type)).note : std::string());
     }
 }
 

@@ -77,6 +77,7 @@ class Engine {
     ContextPtr make_context(const Options &options, llama_model *model) const;
     cache::MemoryItems measure_memory(const Options &options);
     void plan_memory(const Options &options, const cache::MemoryLimits &limits);
+    void note_kernels(const Options &options) const;
     void note(const Options &options, const std::string &line) const;
 
     OpenReport report_;
