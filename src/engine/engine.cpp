@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backend/ggml_device.h"
+#include "backend/kernels/row_kernel.h"
 #include "base/error.h"
 #include "engine/llama_log.h"
 #include "ggml-cpu.h"
@@ -53,6 +54,9 @@ Engine::Engine(const Options &options) {
         store_ = std::make_unique<backend::ExpertStore>(
             *file_, backend::StoreOptions{.io_threads = options.io_threads, .overlap = options.overlap});
         note(options, file_->io_note());
+        for (int type = 0; type < GGML_TYPE_COUNT; ++type) {
+            note(options, backend::row_kernel(static_cast<ggml_type>(type)).note);
+        }
         plan_memory(options, limits);
     }
     const auto start = std::chrono::steady_clock::now();
