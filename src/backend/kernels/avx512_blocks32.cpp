@@ -56,6 +56,8 @@ struct Mxfp4 {
 
 template <class Format>
 struct Kernel {
+    static constexpr int kMostTokens = 4;
+
     template <int kTokens>
     static void multiply(const RowProduct &p, const RowNumbers &numbers, int64_t token) {
         RowPointers rows = numbers.pointers(p);

@@ -290,6 +290,8 @@ struct Iq4Xs {
 
 template <class Format>
 struct Kernel {
+    static constexpr int kMostTokens = 6;
+
     template <int kTokens>
     static void multiply(const RowProduct &p, const RowNumbers &numbers, int64_t token) {
         RowPointers rows = numbers.pointers(p);

@@ -106,15 +106,20 @@ void multiply_tokens(const RowProduct &p, int64_t quarter, int64_t begin, int64_
 // The four rows at once are from the four quarters of all: each quarter is then read from its beginning to its end, which the
 // processor's prefetching follows better than neighbouring rows side by side.
 //
-// Kernel::multiply<kTokens>(product, numbers, token) multiplies four weight rows by kTokens activation rows from `token` on.
+// Kernel::multiply<kTokens>(product, numbers, token) multiplies four weight rows by kTokens activation rows from `token` on. With
+// Kernel::kMostTokens, 4 to 7, it is fastest.
 template <class Kernel>
 void multiply(const RowProduct &p) {
     const int64_t quarter = (p.n_rows + kRows - 1) / kRows;
     for (int64_t begin = 0; begin < quarter; begin += kRowsInCache / kRows) {
         const int64_t end = begin + kRowsInCache / kRows < quarter ? begin + kRowsInCache / kRows : quarter;
         int64_t t = 0;
-        for (; t + 4 <= p.n_x; t += 4) {
+        for (; t + Kernel::kMostTokens <= p.n_x; t += Kernel::kMostTokens) {
+            multiply_tokens<Kernel, Kernel::kMostTokens>(p, quarter, begin, end, t);
+        }
+        if (Kernel::kMostTokens > 4 && t + 4 <= p.n_x) {
             multiply_tokens<Kernel, 4>(p, quarter, begin, end, t);
+            t += 4;
         }
         if (t + 2 <= p.n_x) {
             multiply_tokens<Kernel, 2>(p, quarter, begin, end, t);

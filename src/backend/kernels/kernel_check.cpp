@@ -85,8 +85,8 @@ void fill_random_blocks(ggml_type type, std::span<std::byte> blocks, std::mt1993
 
 std::string difference_from_vec_dot(const RowKernel &kernel) {
     constexpr int64_t kRows = 7;
-    constexpr int64_t kInputs = 6;
-    constexpr int kRounds = 4;
+    constexpr int64_t kInputs = 13;  // several of every number that kernels take at once
+    constexpr int kRounds = 3;
     const ggml_type x_type = ggml_get_type_traits_cpu(kernel.type)->vec_dot_type;
     std::mt19937 random(1);
     for (int round = 0; round < kRounds; ++round) {
