@@ -16,7 +16,7 @@ void use_huge_page_malloc(char **argv) {
     if (tunables.find("glibc.malloc.hugetlb") != std::string::npos) {
         return;
     }
-    tunables += (tunables.empty() ? "" : ":") + std::string("glibc.malloc.hugetlb=1");
+    tunables += (tunables.empty() ? "" : ":") + std::string("glibc.malloc.hugetlb=1:glibc.malloc.mxfast=0");
     if (setenv("GLIBC_TUNABLES", tunables.c_str(), 1) == 0) {
         // By its own path: the process would be called "exe" otherwise.
         std::error_code failed;

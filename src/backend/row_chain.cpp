@@ -3,7 +3,11 @@
 #include <algorithm>
 
 #include "backend/graph_tensors.h"
-#include "ggml-cpu.h"
+#include "ggml-backend.h"
+#include "ggml-cpu/binary-ops.h"
+#include "ggml-cpu/ggml-cpu-impl.h"
+#include "ggml-cpu/ops.h"
+#include "ggml-cpu/unary-ops.h"
 
 namespace bmoe::backend {
 
@@ -24,18 +28,28 @@ bool is_weight(const ggml_tensor *tensor) {
            ggml_backend_buffer_get_usage(tensor->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
-bool works_row_by_row(const ggml_tensor *op) {
+using Compute = void (*)(const ggml_compute_params *, ggml_tensor *);
+
+// The function by which ggml computes an operator, for those that work row by row; nullptr for others. Called without a graph:
+// for each graph that it computes ggml allocates a little, a thousand times a token.
+Compute function_of(const ggml_tensor *op) {
     switch (op->op) {
         case GGML_OP_GLU:
+            return ggml_compute_forward_glu;
         case GGML_OP_UNARY:
+            return ggml_compute_forward_unary;
         case GGML_OP_ADD_ID:
+            return ggml_compute_forward_add_id;
         case GGML_OP_MUL:
+            return ggml_compute_forward_mul;
         case GGML_OP_CLAMP:
+            return ggml_compute_forward_clamp;
         case GGML_OP_SCALE:
+            return ggml_compute_forward_scale;
         case GGML_OP_SQR:
-            return true;
+            return ggml_compute_forward_sqr;
         default:
-            return false;
+            return nullptr;
     }
 }
 
@@ -78,17 +92,10 @@ std::byte *RowMemory::row(const ggml_tensor *tensor, int64_t rank) const {
 }
 
 RowChain::RowChain()
-    : graph_memory_(kMostOperators * (kMostSources + 1) * ggml_tensor_overhead() +
-                    ggml_graph_overhead_custom(kMostOperators, false)),
-      context_(ggml_init({graph_memory_.size(), graph_memory_.data(), true})) {
-    ggml_threadpool_params params = ggml_threadpool_params_default(1);
-    pool_ = ggml_threadpool_new(&params);
-}
+    : tensor_memory_(kMostOperators * (kMostSources + 1) * ggml_tensor_overhead()),
+      context_(ggml_init({tensor_memory_.size(), tensor_memory_.data(), true})) {}
 
-RowChain::~RowChain() {
-    ggml_free(context_);
-    ggml_threadpool_free(pool_);
-}
+RowChain::~RowChain() { ggml_free(context_); }
 
 bool RowChain::possible(std::span<ggml_tensor *const> products, std::span<ggml_tensor *const> operators,
                         const ggml_tensor *ids) {
@@ -115,7 +122,7 @@ bool RowChain::possible(std::span<ggml_tensor *const> products, std::span<ggml_t
             }
             continue;
         }
-        if (!works_row_by_row(op)) {
+        if (function_of(op) == nullptr) {
             return false;
         }
         for (size_t s = 0; s < GGML_MAX_SRC; ++s) {
@@ -137,7 +144,7 @@ void RowChain::assign(std::span<ggml_tensor *const> operators, const ggml_tensor
     ids_ = ids;
     rows_.clear();
     ggml_reset(context_);
-    graph_ = ggml_new_graph_custom(context_, kMostOperators, false);
+    operators_.clear();
     for (const ggml_tensor *op : operators) {
         if (is_view(op)) {
             continue;
@@ -148,8 +155,7 @@ void RowChain::assign(std::span<ggml_tensor *const> operators, const ggml_tensor
         for (size_t s = 0; s < kMostSources && op->src[s] != nullptr; ++s) {
             row->src[s] = is_weight(storage(op->src[s])) ? op->src[s] : row_of(op->src[s]);
         }
-        row->flags |= GGML_TENSOR_FLAG_COMPUTE;
-        ggml_graph_add_node(graph_, row);
+        operators_.push_back(row);
     }
 }
 
@@ -173,18 +179,14 @@ std::byte *RowChain::address(const ggml_tensor *tensor, int64_t rank) const {
 }
 
 void RowChain::run(int64_t rank) {
-    if (ggml_graph_n_nodes(graph_) == 0) {
-        return;
-    }
     for (const Row &row : rows_) {
         row.tensor->data = address(row.of, rank);
     }
-    ggml_cplan plan = ggml_graph_plan(graph_, 1, pool_);
-    if (work_.size() < plan.work_size) {
-        work_.resize(plan.work_size);
+    ggml_compute_params params = {};
+    params.nth = 1;
+    for (ggml_tensor *op : operators_) {
+        function_of(op)(&params, op);
     }
-    plan.work_data = reinterpret_cast<uint8_t *>(work_.data());
-    ggml_graph_compute(graph_, &plan);
 }
 
 }  // namespace bmoe::backend

@@ -8,8 +8,6 @@
 
 #include "ggml.h"
 
-struct ggml_threadpool;
-
 namespace bmoe::backend {
 
 // Memory for the values between the products, apart from the graph's: there a later operator may own what an earlier one of
@@ -63,12 +61,10 @@ class RowChain {
 
     const RowMemory *memory_ = nullptr;
     const ggml_tensor *ids_ = nullptr;
-    std::vector<std::byte> graph_memory_;
+    std::vector<std::byte> tensor_memory_;
+    ggml_context *context_ = nullptr;  // of tensors in tensor_memory_
     std::vector<Row> rows_;
-    ggml_context *context_ = nullptr;
-    ggml_cgraph *graph_ = nullptr;
-    std::vector<std::byte> work_;
-    ggml_threadpool *pool_ = nullptr;  // of one thread: the caller
+    std::vector<ggml_tensor *> operators_;  // of rows_, in order
 };
 
 }  // namespace bmoe::backend
