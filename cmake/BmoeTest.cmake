@@ -35,7 +35,8 @@ function(bmoe_test)
         endif()
     endforeach()
 
-    gtest_discover_tests(${arg_NAME} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT})
+    gtest_discover_tests(${arg_NAME} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
+        PROPERTIES TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
     # gtest_discover_tests takes lists apart, so the properties that are lists are set in a file that ctest reads after its.
     set(file ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}_properties.cmake)
     file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[

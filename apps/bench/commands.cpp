@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "bench/cells.h"
+#include "bench/io_ceiling.h"
 #include "bench/report.h"
 #include "bench/run_one.h"
 #include "bench/session.h"
@@ -96,6 +97,16 @@ int run_command_line(int argc, char **argv) {
     add_session_options(*compare, options);
     compare->add_option("A", names[0], "A cell")->required();
     compare->add_option("B", names[1], "Another, or the same for the noise of the machine")->required();
+    CLI::App *io =
+        app.add_subcommand("io", "What the disk delivers for reads of the model's slices, by engine and depth");
+    IoCeilingOptions io_options;
+    io->add_option("MODEL", request, "GGUF file, or any shard of a split one")->required();
+    io->add_option("--rounds", io_options.rounds, "Rounds of half a second per cell")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1000));
+    io->add_option("--burst", io_options.burst,
+                   "Reads queued at a time, the next when all are there, as a layer's misses; 0: without end")
+        ->capture_default_str();
     CLI::App *one = app.add_subcommand("run-one", "One run, in this process")->group("");
     one->add_option("REQUEST", request)->required();
 
@@ -106,6 +117,10 @@ int run_command_line(int argc, char **argv) {
     }
     if (one->parsed()) {
         run_one(request);
+        return 0;
+    }
+    if (io->parsed()) {
+        print_io_ceiling(request, io_options);
         return 0;
     }
     if (list->parsed()) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "gguf/model_file.h"
@@ -35,5 +36,8 @@ struct IoCeilingRow {
 // Reads random slices of `model`, for each size that its slices have, into memory in huge pages. Every round measures all
 // cells once, so that cells are compared under the same weather. Throws bmoe::Error.
 std::vector<IoCeilingRow> measure_io_ceiling(const gguf::ModelFile &model, const IoCeilingOptions &options);
+
+// The table of `bmoe-bench io`, on standard output. Throws bmoe::Error.
+void print_io_ceiling(const std::string &model, const IoCeilingOptions &options);
 
 }  // namespace bmoe::bench

@@ -1,4 +1,4 @@
-#include "io_ceiling.h"
+#include "bench/io_ceiling.h"
 
 #include <sys/resource.h>
 
@@ -187,6 +187,22 @@ std::vector<IoCeilingRow> measure_io_ceiling(const gguf::ModelFile &model, const
     rows.reserve(cells.size());
     for (Cell &cell : cells) rows.push_back(cell.result());
     return rows;
+}
+
+void print_io_ceiling(const std::string &path, const IoCeilingOptions &options) {
+    const auto model = gguf::ModelFile::open(path, io::DirectIo::kVerified);
+    std::printf("%s: %s reads of single slices%s\n", path.c_str(), model->is_direct() ? "direct" : "buffered",
+                options.burst == 0 ? "" : cat(", ", options.burst, " at a time").c_str());
+    if (!model->io_note().empty()) {
+        std::printf("%s\n", model->io_note().c_str());
+    }
+    std::printf("%8s %10s %12s   %s   %s\n", "engine", "in flight", "bytes", "GiB/s: median   min   max", "CPU s/GiB");
+    for (const IoCeilingRow &row : measure_io_ceiling(*model, options)) {
+        std::printf("%8s %10d %12llu %16.2f %6.2f %5.2f %11.3f\n",
+                    row.engine == io::ReadEngine::kUring ? "uring" : "lanes", row.in_flight,
+                    static_cast<unsigned long long>(row.request_bytes), row.gib_per_s_median, row.gib_per_s_min,
+                    row.gib_per_s_max, row.cpu_s_per_gib);
+    }
 }
 
 }  // namespace bmoe::bench
