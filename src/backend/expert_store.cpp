@@ -118,6 +118,9 @@ void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
     // Those being read for the next layer, and those of the layer before that turned out wrong and are still being read.
     cache_->reserve_for_guesses(static_cast<uint32_t>(2 * lookahead_->depth()));
+    if (options_.prefault) {
+        cache_->prefault_ahead();
+    }
 }
 
 void ExpertStore::start_warming(std::span<const float> frequencies, uint64_t most_bytes,

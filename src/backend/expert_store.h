@@ -44,6 +44,8 @@ struct StoreOptions {
     bool overlap = true;
     // Experts of the next layer that are read ahead on the router's guess; 0: none; Lookahead::kAuto.
     int lookahead = 0;
+    // Cache memory is backed ahead of its use, on a thread of its own.
+    bool prefault = true;
 };
 
 // Times are summed over the layers' graph splits, measured on the thread that runs them.

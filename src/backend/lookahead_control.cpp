@@ -8,8 +8,10 @@ bool LookaheadControl::next_token(uint64_t started, uint64_t right, uint64_t act
     if (begun_ && --tokens_left_ > 0) {
         return on_;
     }
-    if (begun_ && on_ && started > started_) {
-        const double precision = static_cast<double>(right - right_) / static_cast<double>(started - started_);
+    if (begun_ && on_) {
+        // Where nothing was missing, guessing costs its arithmetic all the same.
+        const auto reads = static_cast<double>(started - started_);
+        const double precision = reads > 0 ? static_cast<double>(right - right_) / reads : 0;
         const auto elapsed = static_cast<double>(std::max<uint64_t>(1, now_ns - now_ns_));
         on_ = precision >= required_precision(std::min(1.0, static_cast<double>(active_ns - active_ns_) / elapsed));
     } else {

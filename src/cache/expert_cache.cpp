@@ -174,6 +174,10 @@ void ExpertCache::prefault() {
     if (impl_->pool) impl_->pool->prefault();
 }
 
+void ExpertCache::prefault_ahead() {
+    if (impl_->pool) impl_->pool->prefault_ahead();
+}
+
 bool ExpertCache::resident(ExpertId id) const { return impl_->slot_of(id) != nullptr; }
 
 uint64_t ExpertCache::resident_count() const { return impl_->resident; }

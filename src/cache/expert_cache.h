@@ -67,6 +67,8 @@ class ExpertCache {
 
     // See SlotPool::prefault(). Call before the first admit().
     void prefault();
+    // See SlotPool::prefault_ahead().
+    void prefault_ahead();
 
     bool resident(ExpertId id) const;
     uint64_t resident_count() const;

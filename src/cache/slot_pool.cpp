@@ -2,9 +2,11 @@
 
 #include <cassert>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 #include "cache/arena.h"
+#include "cache/prefaulter.h"
 #include "cache/slot_layout.h"
 
 namespace bmoe::cache {
@@ -53,6 +55,7 @@ struct SlotPool::Impl {
     uint64_t count = 0;
     std::unique_ptr<Slot[]> slots;
     std::vector<std::vector<Slot *>> free;  // by size class
+    std::optional<Prefaulter> prefaulter;   // after the arena, so that it ends before
 };
 
 SlotPool::SlotPool(const Geometry &geometry, uint64_t budget) : impl_(std::make_unique<Impl>(geometry, budget)) {}
@@ -74,6 +77,10 @@ Slot *SlotPool::take_free(uint32_t size_class) {
     if (free.empty()) return nullptr;
     Slot *slot = free.back();
     free.pop_back();
+    if (impl_->prefaulter) {
+        const std::byte *end = slot->slices.back().room + impl_->layout.classes()[size_class].slice_room.back();
+        impl_->prefaulter->used(static_cast<uint64_t>(end - impl_->arena.data()));
+    }
     return slot;
 }
 
@@ -87,6 +94,12 @@ void SlotPool::give_back(Slot *slot) {
 }
 
 void SlotPool::prefault() { impl_->arena.prefault(); }
+
+void SlotPool::prefault_ahead() {
+    // About a second's worth in the worst case, which is what there is time for while a model loads.
+    constexpr uint64_t kAhead = uint64_t{1} << 30;
+    impl_->prefaulter.emplace(impl_->arena.data(), impl_->arena.size(), kAhead);
+}
 
 PoolUsage SlotPool::usage() const { return {impl_->count, impl_->arena.size(), impl_->arena.huge_pages()}; }
 

@@ -11,7 +11,7 @@
 #include "bench/entry_state.h"
 #include "bench/report.h"
 #include "bench/session.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::bench {
 namespace {
@@ -56,7 +56,7 @@ class SessionTest : public testing::Test {
         return "echo '" + figures_.dump() + "'";
     }
 
-    gguf::test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
     SessionOptions options_;
     std::vector<Cell> cells_;
     nlohmann::json figures_;
@@ -130,7 +130,7 @@ TEST_F(SessionTest, AnInterruptEndsTheRunAndKeepsWhatIsWritten) {
 }
 
 TEST(EntryState, TellsWhatTheSystemTellsAndNoMore) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string root = scratch.folder("root");
     EXPECT_EQ(entry_state(root).size(), 1U);  // the time
     scratch.folder("root/proc/pressure");

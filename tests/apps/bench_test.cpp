@@ -6,7 +6,7 @@
 
 #include "bench/run_record.h"
 #include "tests/apps/run_command.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::apps::test {
 namespace {
@@ -30,7 +30,7 @@ class Bench : public testing::Test {
         return all;
     }
 
-    gguf::test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
     const std::string out_ = scratch_.file("results.jsonl");
 };
 

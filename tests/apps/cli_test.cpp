@@ -8,8 +8,8 @@
 #include <regex>
 
 #include "tests/apps/run_command.h"
-#include "tests/gguf/scratch.h"
 #include "tests/io/child_process.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::apps::test {
 namespace {
@@ -53,7 +53,7 @@ TEST(Cli, StreamsTheTextOfTheResidentModelAndSumsUp) {
 }
 
 TEST(Cli, StartsWithTheExpertsOfTheRunBefore) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string folder = scratch.file("cache");
     const std::string run = "XDG_CACHE_HOME=" + quoted(folder) + " " + quoted(BMOE_CLI) + " -m " + quoted(kDemo) +
                             " --moe-stream --cache-mb 4 --no-repack -t 2 -c 512 -n 24" + kPrompt;
@@ -87,7 +87,7 @@ TEST(Cli, StartsWithTheExpertsOfTheRunBefore) {
 }
 
 TEST(Cli, TheDefaultPlaceOfTheProfileFollowsTheEnvironment) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string run =
         quoted(BMOE_CLI) + " -m " + quoted(kDemo) + " --moe-stream --cache-mb 4 -t 2 -c 512 -n 1" + kPrompt;
     const std::string home = scratch.folder("home");
@@ -130,7 +130,7 @@ TEST(Cli, TakesAnyShard) {
 }
 
 TEST(Cli, TakesPathsWithSpacesAndUtf8AndLinks) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string link = scratch.folder("mit Leerzeichen") + "/größe.gguf";
     fs::create_symlink(kDemo, link);
     EXPECT_EQ(run_command(streamed(link)).status, 0);
@@ -143,7 +143,7 @@ TEST(Cli, SaysThatAModelHasNoExperts) {
 }
 
 TEST(Cli, RefusesWhatItCannotRunAndNamesIt) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string missing = scratch.file("nothing.gguf");
     EXPECT_THAT(run_command(streamed(missing)).err, HasSubstr(missing));
     EXPECT_EQ(run_command(streamed(missing)).status, 1);
@@ -185,7 +185,7 @@ void set_tensor_type(const std::string &path, const std::string &tensor, uint32_
 }
 
 TEST(Cli, RefusesWeightsOfATypeThatNothingMultipliesBy) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string damaged = scratch.file("damaged.gguf");
     fs::copy_file(kTiny + "/qwen3moe.gguf", damaged);
     constexpr uint32_t kI32 = 26;  // as long as F32, which the router is
@@ -222,7 +222,7 @@ TEST(Cli, SurvivesInterruptedAndShortReads) {
 }
 
 TEST(Cli, NoticesAFileThatChangesUnderIt) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string copy = scratch.file("changing.gguf");
     fs::copy_file(kDemo, copy);
     std::ofstream(scratch.file("text")).flush();  // for the loop that watches it
@@ -240,7 +240,7 @@ TEST(Cli, NoticesAFileThatChangesUnderIt) {
 
 TEST(Cli, ReadsBufferedWhereDirectReadsLie) {
 #ifdef BMOE_LYING_FUSE
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string mount = scratch.folder("mount");
     const std::string source = scratch.folder("source");
     fs::copy_file(kDemo, source + "/demo-moe.gguf");
@@ -295,7 +295,7 @@ TEST(Cli, RefusesAPlanThatACgroupCannotHold) {
 
 TEST(Cli, MarksTheOutputOfARouteReplayAndOfFewerExperts) {
     const std::string model = kTiny + "/qwen3moe.gguf";
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string trace = scratch.file("a.route.csv");
     std::ofstream(trace) << "# route_trace v1\n# model=m arch=x n_layer=2 n_expert=16 n_expert_used=2\n"
                             "# layer=0 expert_bytes=1000\n# layer=1 expert_bytes=1000\n"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::apps::test {
 
@@ -30,7 +30,7 @@ std::string quoted(const std::string &text) {
 }
 
 Finished run_command(const std::string &command) {
-    const gguf::test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const std::string out = scratch.file("out");
     const std::string err = scratch.file("err");
     const int status =

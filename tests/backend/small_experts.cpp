@@ -69,6 +69,9 @@ SmallExperts::SmallExperts(const Shape &shape, const StoreOptions &options, cons
     file_ = std::make_unique<gguf::ModelFile>(std::move(shards));
     store_ = std::make_unique<ExpertStore>(*file_, options);
 
+    if (options.lookahead != 0) {
+        make_routers();
+    }
     const size_t memory = 64 * ggml_tensor_overhead();
     for (ggml_context **context : {&streamed_, &resident_}) {
         *context = ggml_init({memory, nullptr, true});
@@ -93,7 +96,29 @@ SmallExperts::SmallExperts(const Shape &shape, const StoreOptions &options, cons
     }
 }
 
+void SmallExperts::make_routers() {
+    routers_ = ggml_init({(2 * shape_.n_layers + 2) * ggml_tensor_overhead(), nullptr, true});
+    ggml_tensor *input = ggml_new_tensor_1d(routers_, GGML_TYPE_F32, shape_.n_embd);
+    std::vector<ggml_tensor *> nodes;
+    for (uint32_t layer = 0; layer < shape_.n_layers; ++layer) {
+        ggml_tensor *router = ggml_new_tensor_2d(routers_, GGML_TYPE_F32, shape_.n_embd, shape_.n_expert);
+        ggml_set_name(router, ("blk." + std::to_string(layer) + ".ffn_gate_inp.weight").c_str());
+        nodes.push_back(ggml_mul_mat(routers_, router, input));
+    }
+    routers_buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(routers_, ggml_backend_cpu_buffer_type());
+    std::mt19937 random(23);
+    std::normal_distribution<float> normal;
+    for (ggml_tensor *node : nodes) {
+        auto *values = static_cast<float *>(node->src[0]->data);
+        std::generate(values, values + ggml_nelements(node->src[0]), [&] { return normal(random); });
+        store_->look_at_node(node);
+    }
+}
+
 SmallExperts::~SmallExperts() {
+    store_.reset();  // before the routers, which its lookahead uses
+    ggml_backend_buffer_free(routers_buffer_);
+    ggml_free(routers_);
     ggml_backend_buffer_free(streamed_buffer_);
     ggml_backend_buffer_free(resident_buffer_);
     ggml_free(streamed_);

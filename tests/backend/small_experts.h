@@ -12,7 +12,7 @@
 #include "backend/split_executor.h"
 #include "ggml-backend.h"
 #include "gguf/model_file.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::backend::test {
 
@@ -28,7 +28,8 @@ struct Shape {
 // Puts something between the store and its files.
 using WrapFile = std::function<std::unique_ptr<io::RandomAccessFile>(std::unique_ptr<io::RandomAccessFile>)>;
 
-// Layers of gate, up and down experts: a GGUF file on disk, a store over it, and the same weights in memory.
+// Layers of gate, up and down experts: a GGUF file on disk, a store over it, and the same weights in memory. With lookahead,
+// routers that have nothing to do with the routing: their guesses are right now and then.
 class SmallExperts {
   public:
     SmallExperts(const Shape &shape, const StoreOptions &options, const WrapFile &wrap = nullptr);
@@ -50,14 +51,17 @@ class SmallExperts {
     std::function<void()> after_compute;
 
   private:
+    void make_routers();
     ggml_tensor *weight(ggml_context *context, const char *projection, uint32_t layer) const;
 
     Shape shape_;
-    gguf::test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
     std::unique_ptr<gguf::ModelFile> file_;
     std::unique_ptr<ExpertStore> store_;
     ggml_context *streamed_ = nullptr;
     ggml_context *resident_ = nullptr;
+    ggml_context *routers_ = nullptr;
+    ggml_backend_buffer_t routers_buffer_ = nullptr;
     ggml_backend_buffer_t streamed_buffer_ = nullptr;
     ggml_backend_buffer_t resident_buffer_ = nullptr;
     ggml_backend_t cpu_ = nullptr;

@@ -102,6 +102,37 @@ INSTANTIATE_TEST_SUITE_P(Teams, SplitExecutorStress,
                                          Stress{4, 2, false, GGML_TYPE_Q4_0, true},
                                          Stress{2, 4, true, GGML_TYPE_F16, false}));
 
+// Layers one after the other as in a decode; guesses, most of them wrong, are dropped, adopted, late and unreadable.
+TEST(SplitExecutor, EqualsResidentWhileReadingAhead) {
+    std::atomic<int> failures{0};
+    const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };
+    Shape shape;
+    shape.n_expert = 12;
+    SmallExperts experts(shape, {.io_threads = 2, .io_engine = io::ReadEngine::kLanes, .lookahead = 3}, unreliable);
+    experts.store().set_cache(cache::SlotPool::minimum_budget(experts.store().geometry()) * 5,
+                              cache::PolicyKind::kReap);
+    Team team(2);
+    std::mt19937 random(29);
+    int failed = 0;
+    for (int i = 0; i < 300; ++i) {
+        failures = i % 20 == 7 ? 2 : 0;
+        const auto visit = experts.visit(team.executor(), i % shape.n_layers, i % 50 == 49 ? 9 : 1, random);
+        const auto error = experts.store().take_error();
+        if (visit.status == GGML_STATUS_SUCCESS) {
+            EXPECT_FALSE(error.has_value()) << *error;
+            ASSERT_TRUE(same_bits(visit.streamed, visit.resident)) << i;
+        } else {
+            ++failed;
+            ASSERT_TRUE(error.has_value());
+        }
+    }
+    const LookaheadCounters counters = experts.store().counters().lookahead;
+    EXPECT_GT(counters.guesses, 100U);
+    EXPECT_GT(counters.adopted, 5U);
+    EXPECT_GT(counters.wasted_bytes, 0U);
+    EXPECT_LT(failed, 20);
+}
+
 TEST(SplitExecutor, AFailedReadEndsTheVisitAndTheNextOneIsRight) {
     std::atomic<int> failures{0};
     const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };

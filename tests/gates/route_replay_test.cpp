@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cache/slot_pool.h"
 #include "gates/run_model.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gates {
 namespace {
@@ -168,7 +168,7 @@ class RouteReplay : public testing::Test {
         return visited;
     }
 
-    gguf::test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
     std::string trace_ = scratch_.file("a.route.csv");
     cache::Geometry geometry_;
     uint32_t n_expert_ = 0;

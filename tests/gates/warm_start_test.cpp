@@ -6,7 +6,7 @@
 
 #include "cache/slot_pool.h"
 #include "gates/run_model.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gates {
 namespace {
@@ -51,7 +51,7 @@ class WarmStartTest : public testing::Test {
         return notes_.front();
     }
 
-    gguf::test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
     std::string profile_ = scratch_.file("a.profile");
     std::vector<std::string> notes_;
     cache::PolicyKind policy_ = cache::PolicyKind::kReap;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tests/gguf/model_fixtures.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gguf {
 namespace {
@@ -22,7 +22,7 @@ class FingerprintTest : public testing::Test {
         return of(path);
     }
 
-    test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
 };
 
 TEST_F(FingerprintTest, StaysWhenTheFileIsRenamedAndMoved) {

@@ -8,7 +8,7 @@
 #include "gguf/ggml_types.h"
 #include "gguf/stdio_stream.h"
 #include "tests/gguf/model_fixtures.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gguf {
 namespace {
@@ -30,7 +30,7 @@ TEST(GgmlAgreement, TypeTable) {
 }
 
 TEST(GgmlAgreement, ReadsTheStreamOfASplitModel) {
-    const test::Scratch scratch;
+    const bmoe::test::Scratch scratch;
     const auto split = test::split(test::metadata(), test::moe_model().tensors, 3, scratch.file("m"));
     for (size_t i = 0; i < split.shards.size(); ++i) split.shards[i].write(split.names[i]);
     const auto model = ModelFile::open(split.names[0], io::DirectIo::kVerified);

@@ -6,14 +6,14 @@
 
 #include "tests/gguf/expect_error.h"
 #include "tests/gguf/model_fixtures.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gguf {
 namespace {
 
+using bmoe::test::Scratch;
 using io::DirectIo;
 using test::GgufWriter;
-using test::Scratch;
 
 class ModelFileTest : public testing::Test {
   protected:

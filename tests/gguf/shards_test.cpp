@@ -9,15 +9,15 @@
 #include "gguf/shard_name.h"
 #include "tests/gguf/expect_error.h"
 #include "tests/gguf/model_fixtures.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gguf {
 namespace {
 
 namespace fs = std::filesystem;
+using bmoe::test::Scratch;
 using io::DirectIo;
 using test::GgufWriter;
-using test::Scratch;
 using test::Split;
 
 Split three_shards(const std::string &prefix) {

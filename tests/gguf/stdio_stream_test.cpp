@@ -11,7 +11,7 @@
 #include "tests/gguf/expect_error.h"
 #include "tests/gguf/library_reader.h"
 #include "tests/gguf/model_fixtures.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gguf {
 namespace {
@@ -26,7 +26,7 @@ class StdioStreamTest : public testing::Test {
         model_ = ModelFile::open(path_, io::DirectIo::kVerified);
     }
 
-    test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
     std::string path_ = scratch_.file("m.gguf");
     std::vector<std::byte> whole_;
     std::unique_ptr<ModelFile> model_;

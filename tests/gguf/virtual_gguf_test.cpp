@@ -8,7 +8,7 @@
 
 #include "tests/gguf/expect_error.h"
 #include "tests/gguf/model_fixtures.h"
-#include "tests/gguf/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gguf {
 namespace {
@@ -41,7 +41,7 @@ class VirtualGgufTest : public testing::Test {
         return ModelFile::open(split.names[0], DirectIo::kVerified);
     }
 
-    test::Scratch scratch_;
+    bmoe::test::Scratch scratch_;
     io::BulkReader reader_{2, 4096};
 };
 

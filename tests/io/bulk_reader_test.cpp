@@ -9,17 +9,18 @@
 
 #include "base/error.h"
 #include "fake_files.h"
+#include "file_contents.h"
 #include "io/aligned_buffer.h"
 #include "io/posix_file.h"
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::io {
 namespace {
 
+using bmoe::test::Scratch;
 using test::FakeFile;
 using test::Gate;
 using test::make_contents;
-using test::ScratchDir;
 
 constexpr size_t kChunk = 256 << 10;
 
@@ -48,7 +49,7 @@ class BulkReaderFileTest : public ::testing::Test {
         file_ = open_posix_file(dir_.file("model.gguf"), DirectIo::kVerified).file;
     }
 
-    ScratchDir dir_;
+    Scratch dir_;
     std::vector<std::byte> contents_ = make_contents((5 << 20) + 1357);
     std::unique_ptr<RandomAccessFile> file_;
 };

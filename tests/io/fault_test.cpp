@@ -2,15 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "child_process.h"
+#include "file_contents.h"
 #include "fnv.h"
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::io {
 namespace {
 
+using bmoe::test::Scratch;
 using test::ChildProcess;
 using test::make_contents;
-using test::ScratchDir;
 
 // Opening compares reads at the start, the quarters and the end of the file; this offset is not among them.
 constexpr uint64_t kUnverified = 100000;
@@ -45,7 +46,7 @@ class FaultTest : public ::testing::Test {
         return probe({{"BMOE_FAULT_KIND", "slow"}, {"BMOE_FAULT_COUNT", "0"}}, "direct", {})[0] == "direct 1";
     }
 
-    ScratchDir dir_;
+    Scratch dir_;
     std::string path_ = dir_.file("model.gguf");
     std::vector<std::byte> contents_ = make_contents((1 << 20) + 77);
 };

@@ -5,16 +5,17 @@
 #include <unistd.h>
 
 #include "child_process.h"
+#include "file_contents.h"
 #include "io/aligned_buffer.h"
 #include "io/posix_file.h"
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::io {
 namespace {
 
+using bmoe::test::Scratch;
 using test::ChildProcess;
 using test::make_contents;
-using test::ScratchDir;
 
 // Whatever happens to the test, the mount goes: with the server's SIGTERM, or else detached.
 class FuseMount {
@@ -60,7 +61,7 @@ class FuseTest : public ::testing::Test {
         }
     }
 
-    ScratchDir dir_;
+    Scratch dir_;
     std::string path_ = dir_.file("mount/model.gguf");
     std::vector<std::byte> contents_ = make_contents((1 << 20) + 77);
 };

@@ -12,14 +12,15 @@
 #include <thread>
 
 #include "base/error.h"
+#include "file_contents.h"
 #include "io/aligned_buffer.h"
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::io {
 namespace {
 
+using bmoe::test::Scratch;
 using test::make_contents;
-using test::ScratchDir;
 using test::write_file;
 
 constexpr long kTmpfsMagic = 0x01021994;
@@ -85,7 +86,7 @@ class PosixFileTest : public ::testing::TestWithParam<DirectIo> {
         return open(path_);
     }
 
-    ScratchDir dir_;
+    Scratch dir_;
     std::string path_ = dir_.file("model.gguf");
 };
 
@@ -284,7 +285,7 @@ TEST(PosixFileDirectTest, ReadsAFileInMemory) {
     if (::statfs("/dev/shm", &info) != 0 || info.f_type != kTmpfsMagic || ::access("/dev/shm", W_OK) != 0) {
         GTEST_SKIP() << "/dev/shm is no writable tmpfs";
     }
-    const ScratchDir dir("/dev/shm");
+    const Scratch dir("/dev/shm");
     const std::string path = dir.file("model.gguf");
     const auto contents = make_contents(100000);
     write_file(path, contents);
@@ -311,7 +312,7 @@ size_t count_cached_pages(const std::string &path, size_t size) {
 }
 
 TEST(PosixFileDirectTest, LeavesThePageCacheAlone) {
-    const ScratchDir dir;
+    const Scratch dir;
     const std::string path = dir.file("model.gguf");
     const auto contents = make_contents(16 << 20);
     write_file(path, contents);

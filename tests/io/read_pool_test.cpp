@@ -11,17 +11,18 @@
 
 #include "base/error.h"
 #include "fake_files.h"
+#include "file_contents.h"
 #include "io/aligned_buffer.h"
 #include "io/posix_file.h"
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::io {
 namespace {
 
+using bmoe::test::Scratch;
 using test::FakeFile;
 using test::Gate;
 using test::make_contents;
-using test::ScratchDir;
 
 // Jobs with memory of their own, and the order in which they completed.
 class Jobs {
@@ -357,7 +358,7 @@ TEST_P(ReadPoolTest, DestructionCompletesEveryJobOnce) {
 
 // Many jobs of random sizes on a real file, from two threads, some of them promoted or cancelled while lanes take them.
 TEST_P(ReadPoolTest, ReadsTenThousandJobsOfRandomSizes) {
-    const ScratchDir dir;
+    const Scratch dir;
     const auto contents = make_contents((4 << 20) + 777);
     test::write_file(dir.file("model.gguf"), contents);
     const OpenedFile opened = open_posix_file(dir.file("model.gguf"), DirectIo::kVerified);

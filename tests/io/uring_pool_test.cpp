@@ -11,17 +11,18 @@
 
 #include "base/error.h"
 #include "fake_files.h"
+#include "file_contents.h"
 #include "io/aligned_buffer.h"
 #include "io/posix_file.h"
 #include "io/read_pool.h"
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::io {
 namespace {
 
+using bmoe::test::Scratch;
 using test::FakeFile;
 using test::make_contents;
-using test::ScratchDir;
 
 // A real file; what its system calls return passes through a function.
 class FaultyFile final : public RandomAccessFile {
@@ -115,7 +116,7 @@ class UringPoolTest : public ::testing::TestWithParam<DirectIo> {
         for (const Read &read : reads_) expect_contents(read);
     }
 
-    ScratchDir dir_;
+    Scratch dir_;
     std::string path_ = dir_.file("model.gguf");
     std::vector<std::byte> contents_ = make_contents((1 << 20) + 77);
     FaultyFile file_{(test::write_file(path_, contents_), open_posix_file(path_, GetParam()))};

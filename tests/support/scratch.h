@@ -6,13 +6,13 @@
 #include <stdexcept>
 #include <string>
 
-namespace bmoe::gguf::test {
+namespace bmoe::test {
 
 // Below the working directory, which is the build folder under ctest: on a real disk, where /tmp may not be.
 class Scratch {
   public:
-    Scratch() {
-        std::string name = (std::filesystem::current_path() / "gguf_test_XXXXXX").string();
+    explicit Scratch(const std::filesystem::path &parent = std::filesystem::current_path()) {
+        std::string name = (parent / "bmoe_test_XXXXXX").string();
         if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder like " + name);
         path_ = name;
     }
@@ -23,6 +23,7 @@ class Scratch {
     Scratch(const Scratch &) = delete;
     Scratch &operator=(const Scratch &) = delete;
 
+    const std::filesystem::path &path() const { return path_; }
     std::string file(const std::string &name) const { return (path_ / name).string(); }
     std::string folder(const std::string &name) const {
         std::filesystem::create_directories(path_ / name);
@@ -33,4 +34,4 @@ class Scratch {
     std::filesystem::path path_;
 };
 
-}  // namespace bmoe::gguf::test
+}  // namespace bmoe::test

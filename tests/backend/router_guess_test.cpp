@@ -1,0 +1,85 @@
+#include "backend/router_guess.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+
+namespace bmoe::backend {
+namespace {
+
+// A router of 4 experts over 2 inputs, in a graph like llama.cpp's.
+class RouterGuessTest : public testing::Test {
+  protected:
+    RouterGuessTest() : context_(ggml_init({16 * ggml_tensor_overhead(), nullptr, true})) {
+        ggml_cpu_init();
+        weight_ = tensor("blk.7.ffn_gate_inp.weight", 2, 4);
+        bias_ = tensor("blk.7.ffn_gate_inp.bias", 4, 1);
+        selection_bias_ = tensor("blk.7.exp_probs_b.bias", 4, 1);
+        logits_ = ggml_mul_mat(context_, weight_, ggml_new_tensor_1d(context_, GGML_TYPE_F32, 2));
+        buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(context_, ggml_backend_cpu_buffer_type());
+        set(weight_, {1, 0, 0, 1, -1, 0, 2, 2});
+    }
+    ~RouterGuessTest() override {
+        ggml_backend_buffer_free(buffer_);
+        ggml_free(context_);
+    }
+
+    ggml_tensor *tensor(const char *name, int64_t ne0, int64_t ne1) {
+        return ggml_set_name(ggml_new_tensor_2d(context_, GGML_TYPE_F32, ne0, ne1), name);
+    }
+    static void set(ggml_tensor *tensor, const std::vector<float> &values) {
+        std::memcpy(tensor->data, values.data(), ggml_nbytes(tensor));
+    }
+    std::vector<int32_t> top(size_t count, std::vector<float> input) {
+        std::vector<int32_t> experts;
+        EXPECT_TRUE(guess_.top(0, input.data(), 2, count, experts));
+        return experts;
+    }
+
+    ggml_context *context_;
+    ggml_backend_buffer_t buffer_ = nullptr;
+    ggml_tensor *weight_ = nullptr, *bias_ = nullptr, *selection_bias_ = nullptr, *logits_ = nullptr;
+    RouterGuess guess_{1};
+};
+
+TEST_F(RouterGuessTest, KnowsARouterOnceItSawItsNode) {
+    EXPECT_FALSE(guess_.knows(0));
+    EXPECT_FALSE(guess_.knows(1)) << "no such layer";
+    guess_.look_at(logits_, 0);
+    EXPECT_TRUE(guess_.knows(0));
+}
+
+TEST_F(RouterGuessTest, RanksExpertsByTheRoutersLogits) {
+    guess_.look_at(logits_, 0);
+    EXPECT_EQ(top(2, {3, 1}), (std::vector<int32_t>{3, 0}));
+    EXPECT_EQ(top(9, {-3, 1}), (std::vector<int32_t>{2, 1, 0, 3})) << "not more than there are";
+}
+
+TEST_F(RouterGuessTest, AddsTheBiasesThatTheGraphAdds) {
+    guess_.look_at(logits_, 0);
+    set(bias_, {0, 100, 0, 0});
+    guess_.look_at(ggml_add(context_, logits_, bias_), 0);
+    EXPECT_EQ(top(1, {3, 1}), (std::vector<int32_t>{1}));
+    set(selection_bias_, {0, -5, 7, 0});
+    guess_.look_at(ggml_add(context_, logits_, selection_bias_), 0);
+    EXPECT_EQ(top(1, {3, 1}), (std::vector<int32_t>{2}));
+}
+
+TEST_F(RouterGuessTest, RefusesAnInputOfAnotherLength) {
+    guess_.look_at(logits_, 0);
+    std::vector<int32_t> experts;
+    const std::vector<float> input(3);
+    EXPECT_FALSE(guess_.top(0, input.data(), 3, 2, experts));
+}
+
+TEST(RouterNames, BlocksAndParts) {
+    EXPECT_EQ(block_of("blk.12.ffn_gate_inp.weight"), 12);
+    EXPECT_EQ(block_of("output.weight"), -1);
+    EXPECT_EQ(block_of("blk.x.y"), -1);
+}
+
+}  // namespace
+}  // namespace bmoe::backend
