@@ -56,6 +56,18 @@ std::vector<std::string> with_long_names(int argc, char **argv) {
     return arguments;
 }
 
+// Flags that were given although they only do something when experts are streamed; empty if there are none.
+std::string flags_for_streaming(const CLI::App &app) {
+    std::string flags;
+    for (const CLI::Option *option : app.get_options()) {
+        if (option->get_group() == "Experts" && option->count() > 0 && option->get_name() != "--moe-stream" &&
+            option->get_name() != "--n-expert-used") {
+            flags += (flags.empty() ? "" : ", ") + option->get_name();
+        }
+    }
+    return flags;
+}
+
 }  // namespace
 
 Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_code) {
@@ -181,6 +193,9 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         std::cerr << problem << '\n';
         exit_code = 2;
         return Parsed::kExit;
+    }
+    if (const std::string flags = flags_for_streaming(app); !stream && !flags.empty()) {
+        std::cerr << "note: without --moe-stream nothing is streamed, and these have no effect: " << flags << '\n';
     }
     out.engine.stream = stream;
     out.engine.policy = policy == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;

@@ -81,7 +81,7 @@ void Lookahead::look(uint16_t layer, const float *input, int64_t n) {
 
 // Prepares the reads of one expert in jobs_. False if the cache has no slot for it.
 bool Lookahead::open(Guess &guess, cache::ExpertId id) {
-    cache::Slot *slot = store_.mutable_cache()->reserve(id);
+    cache::Slot *slot = store_.mutable_cache()->reserve_guess(id);
     if (slot == nullptr) {
         return false;
     }

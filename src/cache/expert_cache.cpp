@@ -155,6 +155,15 @@ void ExpertCache::start_from(std::span<const float> frequencies) {
 Slot *ExpertCache::reserve(ExpertId id) {
     assert(impl_->slot_of(id) == nullptr);
     if (!impl_->pool) return nullptr;
+    const uint32_t size_class = impl_->pool->class_of(id.layer);
+    if (impl_->pool->free_slots(size_class) <= impl_->reserve[size_class]) return nullptr;
+    Slot *slot = impl_->pool->take_free(size_class);
+    Impl::clear(*slot, id);
+    return slot;
+}
+
+Slot *ExpertCache::reserve_guess(ExpertId id) {
+    if (!impl_->pool) return nullptr;
     Slot *slot = impl_->pool->take_free(impl_->pool->class_of(id.layer));
     if (slot != nullptr) Impl::clear(*slot, id);
     return slot;

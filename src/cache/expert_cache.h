@@ -58,8 +58,10 @@ class ExpertCache {
     void start_from(std::span<const float> frequencies);
 
     // A free slot for an expert that is not resident, its slices kEmpty; the caller fills them. The expert is not resident
-    // until publish() or adopt(), and until then the slot may be handed back by give_back(). nullptr if no slot is free.
+    // until publish() or adopt(), and until then the slot may be handed back by give_back(). nullptr if no slot is free; those
+    // that are kept free for guesses are for them only.
     Slot *reserve(ExpertId id);
+    Slot *reserve_guess(ExpertId id);
     void publish(Slot *slot);
     // As publish(), for a routed expert: pinned, and where too few slots are left for guesses, a victim makes up for it.
     void adopt(Slot *slot);

@@ -151,6 +151,63 @@ INSTANTIATE_TEST_SUITE_P(Policies, ExpertCacheTest,
                                                                       : "ReapLite";
                          });
 
+// 6 slots, of which 2 are kept free for guesses.
+class ExpertCacheGuessTest : public ExpertCacheTest {
+  protected:
+    ExpertCacheGuessTest() : cache_(shape(), room_for(6), PolicyKind::kReap) { cache_.reserve_for_guesses(2); }
+    ExpertCache cache_;
+};
+
+TEST_F(ExpertCacheGuessTest, AdmissionsAndWarmingLeaveTheirSlots) {
+    run(cache_, 0, {0, 1});
+    run(cache_, 1, {0, 1});
+    EXPECT_EQ(cache_.counters().evictions, 0u);
+    EXPECT_EQ(cache_.reserve({1, 5}), nullptr);
+    run(cache_, 0, {2, 3});
+    EXPECT_EQ(cache_.resident_count(), 4u);
+    EXPECT_EQ(cache_.counters().evictions, 2u);
+    EXPECT_NE(cache_.reserve_guess({1, 5}), nullptr);
+    EXPECT_NE(cache_.reserve_guess({1, 6}), nullptr);
+    EXPECT_EQ(cache_.reserve_guess({1, 7}), nullptr);
+}
+
+TEST_F(ExpertCacheGuessTest, AnAdoptedGuessIsResidentAndAVictimMakesUpForIt) {
+    run(cache_, 0, {0, 1});
+    run(cache_, 1, {0, 1});
+    Slot *guess = cache_.reserve_guess({1, 5});
+    ASSERT_NE(guess, nullptr);
+    EXPECT_FALSE(cache_.resident({1, 5}));
+    visit(cache_, 1, {5, 6});
+    cache_.adopt(guess);
+    EXPECT_TRUE(cache_.resident({1, 5}));
+    EXPECT_EQ(cache_.resident_count(), 4u);
+    EXPECT_EQ(cache_.counters().evictions, 1u);
+    cache_.unpin(guess);
+    EXPECT_EQ(cache_.find_and_pin({1, 5}), guess);
+}
+
+TEST_F(ExpertCacheGuessTest, AWrongGuessGoesBackAndEvictsNothing) {
+    run(cache_, 0, {0, 1});
+    run(cache_, 1, {0, 1});
+    cache_.give_back(cache_.reserve_guess({1, 5}));
+    EXPECT_EQ(cache_.resident_count(), 4u);
+    EXPECT_EQ(cache_.counters().evictions, 0u);
+    EXPECT_NE(cache_.reserve_guess({0, 7}), nullptr);
+}
+
+TEST_F(ExpertCacheGuessTest, ASmallOrAWholeCacheKeepsNone) {
+    ExpertCache small(shape(), room_for(2), PolicyKind::kReap);
+    small.reserve_for_guesses(2);
+    run(small, 0, {0, 1});
+    EXPECT_EQ(small.resident_count(), 2u);
+    ExpertCache whole(shape(), room_for(16), PolicyKind::kReap);
+    whole.reserve_for_guesses(2);
+    for (uint16_t layer = 0; layer < 2; ++layer) {
+        for (int32_t e = 0; e < 8; e += 2) run(whole, layer, {e, e + 1});
+    }
+    EXPECT_EQ(whole.resident_count(), 16u);
+}
+
 TEST(ExpertCacheWarmingTest, AReservedSlotIsResidentOncePublished) {
     ExpertCache cache(shape(), room_for(2), PolicyKind::kReap);
     std::vector<float> frequencies(16);
