@@ -127,7 +127,7 @@ std::vector<Cell> make_cells() {
 }
 
 [[noreturn]] void refuse(std::string_view name) {
-    throw Error(cat("no cell is called ", name, "; bmoe-bench list shows all of them"));
+    throw Error(cat("no cell is called '", name, "'; bmoe-bench list shows all of them"));
 }
 
 }  // namespace
@@ -139,6 +139,9 @@ const std::vector<Cell> &all_cells() {
 
 std::vector<Cell> select_cells(const std::vector<Cell> &cells, std::string_view globs) {
     std::vector<Cell> chosen;
+    if (globs.empty()) {
+        refuse(globs);
+    }
     while (!globs.empty()) {
         const size_t comma = globs.find(',');
         const std::string glob(globs.substr(0, comma));

@@ -106,7 +106,8 @@ int run_command_line(int argc, char **argv) {
         ->check(CLI::Range(1, 1000));
     io->add_option("--burst", io_options.burst,
                    "Reads queued at a time, the next when all are there, as a layer's misses; 0: without end")
-        ->capture_default_str();
+        ->capture_default_str()
+        ->check(CLI::Range(0, 4096));
     CLI::App *one = app.add_subcommand("run-one", "One run, in this process")->group("");
     one->add_option("REQUEST", request)->required();
 

@@ -147,6 +147,8 @@ int run(const CommandLine &command) {
         }
         throw;
     }
+    // From here on little is left to do, and a profile that is being written should not be left half done.
+    std::signal(SIGINT, SIG_IGN);
     output.write("\n");
     if (stats.context_full) {
         std::fprintf(stderr, "note: stopped at the end of the context of %u tokens; -c makes it larger\n",

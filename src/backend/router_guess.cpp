@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string_view>
 
@@ -92,6 +93,10 @@ bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t coun
                        [](float logit) { return 1.0F / (1.0F + std::exp(-logit)); });
         add(router.selection_bias);
     }
+    // No number, from a damaged file: nothing can be sorted by it.
+    std::replace_if(
+        scores_.begin(), scores_.end(), [](float score) { return std::isnan(score); },
+        -std::numeric_limits<float>::infinity());
     experts.resize(n_expert);
     std::iota(experts.begin(), experts.end(), 0);
     count = std::min(count, n_expert);

@@ -104,7 +104,9 @@ bool RowChain::possible(std::span<ggml_tensor *const> products, std::span<ggml_t
         return false;
     }
     const auto computed = [&](const ggml_tensor *tensor) {
-        const auto same = [&](const ggml_tensor *other) { return storage(other) == storage(tensor); };
+        const auto same = [&](const ggml_tensor *other) {
+            return !is_view(other) && storage(other) == storage(tensor);
+        };
         return std::any_of(products.begin(), products.end(), same) ||
                std::any_of(operators.begin(), operators.end(), same);
     };

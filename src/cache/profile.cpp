@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -172,12 +173,16 @@ void write_profile(const std::string &path, const ProfileKey &key, std::span<con
     append(bytes, frequencies);
     append(bytes, checksum(bytes));
 
-    std::string temporary = path + ".XXXXXX";
+    // The file that a link stands for, not the link, is replaced.
+    std::error_code none;
+    const std::filesystem::path real = std::filesystem::canonical(path, none);
+    const std::string target = none ? path : real.string();
+    std::string temporary = target + ".XXXXXX";
     const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
     if (file.get() < 0) throw Error(cat("cannot write ", path, ": ", std::strerror(errno)));
     try {
         write_all(file.get(), bytes, path);
-        if (::rename(temporary.c_str(), path.c_str()) != 0) {
+        if (::rename(temporary.c_str(), target.c_str()) != 0) {
             throw Error(cat("cannot write ", path, ": ", std::strerror(errno)));
         }
     } catch (...) {

@@ -84,6 +84,8 @@ void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_
         engine.decode(prompt);
     } catch (...) {
         stats.prompt = prompt_meter.stop();
+        const llama_pos last = llama_memory_seq_pos_max(llama_get_memory(engine.context()), 0);
+        stats.prompt_tokens = static_cast<uint32_t>(last + 1) - held;
         throw;
     }
     stats.prompt = prompt_meter.stop();

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <future>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -26,6 +27,11 @@ constexpr uint64_t kMaxCall = uint64_t{1} << 30;  // bytes; the ring takes 32 bi
 constexpr std::chrono::milliseconds kRetry{1};
 
 std::string errno_text(int code) { return std::system_category().message(code); }
+
+[[noreturn]] void throw_refusal(int error) {
+    throw Error(cat("io_uring: the system refuses it (", errno_text(error),
+                    "): too old a kernel, kernel.io_uring_disabled, or a sandbox"));
+}
 
 class EventFd {
   public:
@@ -54,17 +60,25 @@ class Ring {
         // Completions are then handled in wait() instead of interrupting the thread. Kernels before 6.1 refuse it.
         int error = init(entries, IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
         if (error == EINVAL) error = init(entries, IORING_SETUP_R_DISABLED);
-        if (error != 0) {
-            throw Error(cat("io_uring: the system refuses it (", errno_text(error),
-                            "): too old a kernel, kernel.io_uring_disabled, or a sandbox"));
-        }
+        if (error != 0) throw_refusal(error);
     }
     ~Ring() { ::io_uring_queue_exit(&ring_); }
     Ring(const Ring &) = delete;
     Ring &operator=(const Ring &) = delete;
 
-    // By system call: liburing before 2.4 does not export its function for this.
-    void enable() { ::syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0); }
+    // By system call: liburing before 2.4 does not export its function for this. 0 or an error number.
+    int enable() {
+        const long result = ::syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+        return result < 0 ? errno : 0;
+    }
+
+    // Gives the kernel what is queued, for the first time. 0 or an error number.
+    int try_submit() {
+        int result = 0;
+        while ((result = ::io_uring_submit(&ring_)) == -EINTR) {
+        }
+        return result < 0 ? -result : 0;
+    }
 
     void queue_read(const ReadCall &call, void *user) {
         io_uring_sqe *sqe = ::io_uring_get_sqe(&ring_);
@@ -109,10 +123,17 @@ class UringPool final : public ReadPool::Impl {
           ring_(static_cast<unsigned>(lanes) + 1),
           flights_(static_cast<size_t>(lanes)) {
         for (Flight &flight : flights_) free_.push_back(&flight);
+        std::promise<int> started;
+        std::future<int> outcome = started.get_future();
         try {
-            thread_ = std::thread([this] { run(); });
+            thread_ = std::thread([this, &started] { run(started); });
         } catch (const std::system_error &error) {
             throw Error(cat("io_uring: cannot start its thread (", error.code().message(), ")"));
+        }
+        // A sandbox may allow the ring to be made and not to be used.
+        if (const int error = outcome.get(); error != 0) {
+            thread_.join();
+            throw_refusal(error);
         }
     }
     ~UringPool() override {
@@ -138,8 +159,14 @@ class UringPool final : public ReadPool::Impl {
         if (must_wake) wake_.signal();
     }
 
-    void run() {
-        ring_.enable();
+    void run(std::promise<int> &started) {
+        int error = ring_.enable();
+        if (error == 0) {
+            queue_wake();
+            error = ring_.try_submit();
+        }
+        started.set_value(error);
+        if (error != 0) return;
         Lock lock(mutex_);
         for (;;) {
             while (has_work() && !free_.empty()) start(lock, take());
@@ -154,12 +181,13 @@ class UringPool final : public ReadPool::Impl {
         }
     }
 
+    void queue_wake() {
+        ring_.queue_read({wake_.get(), 0, sizeof wake_count_, reinterpret_cast<std::byte *>(&wake_count_)}, nullptr);
+        wake_is_queued_ = true;
+    }
+
     void wait() {
-        if (!wake_is_queued_) {
-            ring_.queue_read({wake_.get(), 0, sizeof wake_count_, reinterpret_cast<std::byte *>(&wake_count_)},
-                             nullptr);
-            wake_is_queued_ = true;
-        }
+        if (!wake_is_queued_) queue_wake();
         ring_.submit(1);
     }
 

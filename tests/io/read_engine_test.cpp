@@ -16,11 +16,11 @@
 namespace bmoe::io {
 namespace {
 
-// Makes the calling thread, and those it starts, one of a sandbox where io_uring_setup fails. False if that is refused.
-bool enter_sandbox(uint32_t error) {
+// Makes the calling thread, and those it starts, one of a sandbox where a system call fails. False if that is refused.
+bool enter_sandbox(uint32_t call, uint32_t error) {
     sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -37,10 +37,10 @@ struct Outcome {
     std::string note;
 };
 
-Outcome make_pools_without_uring(uint32_t error) {
+Outcome make_pools_without(uint32_t call, uint32_t error) {
     Outcome outcome;
     std::thread thread([&] {
-        outcome.sandboxed = enter_sandbox(error);
+        outcome.sandboxed = enter_sandbox(call, error);
         if (!outcome.sandboxed) return;
         try {
             ReadPool(2, ReadEngine::kUring);
@@ -57,9 +57,20 @@ Outcome make_pools_without_uring(uint32_t error) {
 }
 
 TEST(ReadEngineTest, WithoutIoUringIsAnErrorOrLanesWithANote) {
-    for (const auto &[error, text] :
-         {std::pair{EPERM, "Operation not permitted"}, std::pair{ENOSYS, "Function not implemented"}}) {
-        const Outcome outcome = make_pools_without_uring(static_cast<uint32_t>(error));
+    struct Case {
+        uint32_t call;
+        uint32_t error;
+        const char *text;
+    };
+    const Case cases[] = {
+        {__NR_io_uring_setup, EPERM, "Operation not permitted"},
+        {__NR_io_uring_setup, ENOSYS, "Function not implemented"},
+        // Sandboxes that let a ring be made, but not used.
+        {__NR_io_uring_register, EPERM, "Operation not permitted"},
+        {__NR_io_uring_enter, EPERM, "Operation not permitted"},
+    };
+    for (const auto &[call, error, text] : cases) {
+        const Outcome outcome = make_pools_without(call, error);
         if (!outcome.sandboxed) GTEST_SKIP() << "the system has no seccomp filters";
         if (outcome.uring_error.find("built without") != std::string::npos) GTEST_SKIP() << outcome.uring_error;
         const std::string reason = std::string("io_uring: the system refuses it (") + text +
