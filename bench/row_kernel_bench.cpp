@@ -103,7 +103,7 @@ void add(ggml_type type, bool own, int64_t n_x, bool cached) {
     bench->ThreadRange(1, 2)->UseRealTime();
 }
 
-const bool registered = [] {
+const bool kRegistered = [] {
     for (int type = 0; type < GGML_TYPE_COUNT; ++type) {
         const auto weights = static_cast<ggml_type>(type);
         if (row_kernel(weights).own == nullptr) continue;

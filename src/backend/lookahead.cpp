@@ -92,7 +92,8 @@ bool Lookahead::open(Guess &guess, cache::ExpertId id) {
     guess.failed = false;
     guess.adopted = false;
     guess.in_flight.store(static_cast<uint32_t>(banks.size()), std::memory_order_relaxed);
-    for (uint16_t bank = 0; bank < banks.size(); ++bank) {
+    const auto n_banks = static_cast<uint16_t>(banks.size());
+    for (uint16_t bank = 0; bank < n_banks; ++bank) {
         SliceRead &read = guess.reads[bank];
         slot->slices[bank].state.store(cache::SliceState::kReading, std::memory_order_relaxed);
         read.guess = &guess;

@@ -147,6 +147,7 @@ TEST_F(ProfileTest, SaysWhyItCannotBeWritten) {
 TEST_F(ProfileTest, ReadersSeeTheOldFileOrTheNewOne) {
     write_profile(path_, key_, std::vector<float>(8, 0.0F));
     std::vector<std::thread> writers;
+    writers.reserve(2);
     for (int w = 0; w < 2; ++w) {
         writers.emplace_back([&] {
             for (int i = 0; i < 20; ++i) write_profile(path_, key_, std::vector<float>(8, static_cast<float>(i) / 32));

@@ -158,7 +158,8 @@ class RouteReplay : public testing::Test {
         const llama_token token = 65;
         engine.decode({&token, 1});
         std::vector<std::set<int32_t>> visited(geometry_.layers.size());
-        for (uint16_t layer = 0; layer < visited.size(); ++layer) {
+        const auto layers = static_cast<uint16_t>(visited.size());
+        for (uint16_t layer = 0; layer < layers; ++layer) {
             for (uint16_t expert = 0; expert < n_expert_; ++expert) {
                 if (engine.store()->cache()->resident({layer, expert})) {
                     visited[layer].insert(expert);

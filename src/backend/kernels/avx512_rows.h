@@ -4,6 +4,11 @@
 // linker could then give to code that runs on any processor; for the same reason all here is static or a template.
 #pragma once
 
+// gcc 12's own header sets these off.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 
 #include "backend/kernels/row_product.h"
