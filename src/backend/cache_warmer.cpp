@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/error.h"
+#include "backend/slice_read.h"
 
 namespace bmoe::backend {
 
@@ -71,18 +71,14 @@ void CacheWarmer::plan_reads() {
     reads_.resize(n_reads);  // jobs are linked by address
     size_t next = 0;
     for (cache::Slot *slot : slots_) {
-        const auto &banks = model_.expert_layers()[slot->id.layer].banks;
-        for (size_t s = 0; s < banks.size(); ++s) {
+        for (size_t s = 0; s < slot->slices.size(); ++s) {
             SliceRead &read = reads_[next++];
             read.warmer = this;
             read.slice = &slot->slices[s];
-            read.bank = &banks[s];
-            read.expert = slot->id.expert;
+            read.id = slot->id;
+            read.bank = s;
             read.slice->state.store(cache::SliceState::kReading, std::memory_order_relaxed);
-            read.job.file = model_.shards()[banks[s].shard].get();
-            read.job.offset = banks[s].offset + slot->id.expert * banks[s].bytes_per_expert;
-            read.job.length = banks[s].bytes_per_expert;
-            read.job.dst = read.slice->room;
+            read.job = slice_job(model_, slot->id, s, read.slice->room);
             read.job.done = on_read;
             read.job.user = &read;
         }
@@ -92,17 +88,14 @@ void CacheWarmer::plan_reads() {
 void CacheWarmer::on_read(io::ReadJob &job, const io::ReadStatus &status) {
     auto &read = *static_cast<SliceRead *>(job.user);
     if (status.ok()) {
-        read.slice->data = read.slice->room + job.file->span(job.offset, job.length).lead;
-        read.slice->state.store(cache::SliceState::kReady, std::memory_order_release);
+        publish_slice(*read.slice, job);
         return;
     }
     read.slice->state.store(cache::SliceState::kFailed, std::memory_order_release);
     CacheWarmer &warmer = *read.warmer;
     const std::scoped_lock lock(warmer.mutex_);
     if (warmer.failed_++ == 0) {
-        warmer.error_ = cat("cannot read expert ", read.expert, " of tensor ", read.bank->tensor, " (shard ",
-                            read.bank->shard + 1, " of ", warmer.model_.shards().size(), ", offset ", job.offset, ", ",
-                            job.length, " bytes): ", status.error);
+        warmer.error_ = describe_slice_error(warmer.model_, read.id, read.bank, status.error);
     }
 }
 

@@ -41,8 +41,8 @@ class CacheWarmer {
         io::ReadJob job;
         CacheWarmer *warmer = nullptr;
         cache::Slice *slice = nullptr;
-        const gguf::Bank *bank = nullptr;
-        uint16_t expert = 0;
+        cache::ExpertId id;
+        size_t bank = 0;
     };
 
     void plan_reads();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/expert_store.h"
+#include "backend/slice_read.h"
 #include "base/clock.h"
 
 namespace bmoe::backend {
@@ -24,13 +25,11 @@ double run_round(ExpertStore &store, std::span<std::byte *const> rooms, std::mt1
     std::atomic<bool> failed{false};
     uint64_t bytes = 0;
     for (size_t i = 0; i < jobs.size(); ++i) {
-        const auto &layer = layers[random() % layers.size()];
-        const gguf::Bank &bank = layer.banks[random() % layer.banks.size()];
+        const size_t layer = random() % layers.size();
+        const size_t bank = random() % layers[layer].banks.size();
+        const size_t expert = random() % layers[layer].n_expert;
         io::ReadJob &job = jobs[i];
-        job.file = store.model().shards()[bank.shard].get();
-        job.offset = bank.offset + random() % layer.n_expert * bank.bytes_per_expert;
-        job.length = bank.bytes_per_expert;
-        job.dst = rooms[i];
+        job = slice_job(store.model(), {static_cast<uint16_t>(layer), static_cast<uint16_t>(expert)}, bank, rooms[i]);
         job.user = &failed;
         job.done = [](io::ReadJob &done, const io::ReadStatus &status) {
             if (!status.ok()) {

@@ -118,9 +118,7 @@ void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
     // Those being read for the next layer, and those of the layer before that turned out wrong and are still being read.
     cache_->reserve_for_guesses(static_cast<uint32_t>(2 * lookahead_->depth()));
-    if (options_.prefault) {
-        cache_->prefault_ahead();
-    }
+    cache_->prefault_ahead();
 }
 
 void ExpertStore::start_warming(std::span<const float> frequencies, uint64_t most_bytes,
@@ -176,13 +174,6 @@ void ExpertStore::await_demand() {
     const uint64_t start = now_ns();
     visit_->await_reads();
     add_stall(now_ns() - start);
-}
-
-std::string ExpertStore::describe_read(cache::ExpertId id, uint16_t bank_index, const std::string &error) const {
-    const gguf::Bank &bank = model_.expert_layers()[id.layer].banks[bank_index];
-    return cat("cannot read expert ", id.expert, " of tensor ", bank.tensor, " (shard ", bank.shard + 1, " of ",
-               model_.shards().size(), ", offset ", bank.offset + id.expert * bank.bytes_per_expert, ", ",
-               bank.bytes_per_expert, " bytes): ", error);
 }
 
 void ExpertStore::look_at_node(const ggml_tensor *node) {

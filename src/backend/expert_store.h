@@ -44,8 +44,6 @@ struct StoreOptions {
     bool overlap = true;
     // Experts of the next layer that are read ahead on the router's guess; 0: none; Lookahead::kAuto.
     int lookahead = 0;
-    // Cache memory is backed ahead of its use, on a thread of its own.
-    bool prefault = true;
 };
 
 // Times are summed over the layers' graph splits, measured on the thread that runs them.
@@ -117,8 +115,6 @@ class ExpertStore {
     io::ReadPool &pool() { return pool_; }
     Staging &staging() { return *staging_; }
     void report_error(const std::string &error);  // thread-safe; keeps the first
-    // What went wrong with the reading of a slice, as a sentence.
-    std::string describe_read(cache::ExpertId id, uint16_t bank, const std::string &error) const;
     // A node of a context's graph, as it is made: routers are learned from it.
     void look_at_node(const ggml_tensor *node);
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe

@@ -5,6 +5,7 @@
 #include "backend/expert_store.h"
 #include "backend/lookahead.h"
 #include "backend/route_replay.h"
+#include "backend/slice_read.h"
 #include "base/error.h"
 #include "ggml.h"
 
@@ -211,7 +212,6 @@ void LayerVisit::queue_bank(uint16_t bank, bool with_staged) {
 // Issues reads in order until one finds no staging room. issue_mutex_ is held.
 void LayerVisit::pump() {
     jobs_.clear();
-    const auto &layer = store_.model().expert_layers()[layer_];
     for (; next_issue_ < to_issue_.size(); ++next_issue_) {
         const uint32_t at = to_issue_[next_issue_];
         cache::Slice &slice = *slices_[at];
@@ -223,18 +223,13 @@ void LayerVisit::pump() {
         }
         const uint32_t index = at / n_banks_;
         const auto bank = static_cast<uint16_t>(at % n_banks_);
-        const gguf::Bank &source = layer.banks[bank];
         slice.state.store(cache::SliceState::kReading, std::memory_order_relaxed);
         SliceRead &read = reads_[at];
         read.visit = this;
         read.slice = &slice;
         read.index = index;
         read.bank = bank;
-        read.job = io::ReadJob{};
-        read.job.file = store_.model().shards()[source.shard].get();
-        read.job.offset = source.offset + experts_[index] * source.bytes_per_expert;
-        read.job.length = source.bytes_per_expert;
-        read.job.dst = slice.room;
+        read.job = slice_job(store_.model(), {layer_, static_cast<uint16_t>(experts_[index])}, bank, slice.room);
         read.job.done = on_read;
         read.job.user = &read;
         jobs_.push_back(&read.job);
@@ -250,11 +245,11 @@ void LayerVisit::on_read(io::ReadJob &job, const io::ReadStatus &status) {
     LayerVisit &visit = *read.visit;
     cache::Slice &slice = *read.slice;
     if (status.ok()) {
-        slice.data = slice.room + job.file->span(job.offset, job.length).lead;
-        slice.state.store(cache::SliceState::kReady, std::memory_order_release);
+        publish_slice(slice, job);
     } else {
         const auto expert = static_cast<uint16_t>(visit.experts_[read.index]);
-        visit.store_.report_error(visit.store_.describe_read({visit.layer_, expert}, read.bank, status.error));
+        visit.store_.report_error(
+            describe_slice_error(visit.store_.model(), {visit.layer_, expert}, read.bank, status.error));
         slice.state.store(cache::SliceState::kFailed, std::memory_order_release);
     }
     visit.in_flight_.fetch_sub(1, std::memory_order_release);

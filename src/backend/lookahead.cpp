@@ -4,6 +4,7 @@
 
 #include "backend/expert_store.h"
 #include "backend/layer_visit.h"
+#include "backend/slice_read.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -85,24 +86,19 @@ bool Lookahead::open(Guess &guess, cache::ExpertId id) {
     if (slot == nullptr) {
         return false;
     }
-    const auto &banks = store_.model().expert_layers()[id.layer].banks;
     guess.id = id;
     guess.slot = slot;
     guess.state = State::kOpen;
     guess.failed = false;
     guess.adopted = false;
-    guess.in_flight.store(static_cast<uint32_t>(banks.size()), std::memory_order_relaxed);
-    const auto n_banks = static_cast<uint16_t>(banks.size());
+    const auto n_banks = static_cast<uint16_t>(slot->slices.size());
+    guess.in_flight.store(n_banks, std::memory_order_relaxed);
     for (uint16_t bank = 0; bank < n_banks; ++bank) {
         SliceRead &read = guess.reads[bank];
         slot->slices[bank].state.store(cache::SliceState::kReading, std::memory_order_relaxed);
         read.guess = &guess;
         read.bank = bank;
-        read.job = io::ReadJob{};
-        read.job.file = store_.model().shards()[banks[bank].shard].get();
-        read.job.offset = banks[bank].offset + id.expert * banks[bank].bytes_per_expert;
-        read.job.length = banks[bank].bytes_per_expert;
-        read.job.dst = slot->slices[bank].room;
+        read.job = slice_job(store_.model(), id, bank, slot->slices[bank].room);
         read.job.done = on_read;
         read.job.user = &read;
         jobs_.push_back(&read.job);
@@ -117,13 +113,12 @@ void Lookahead::on_read(io::ReadJob &job, const io::ReadStatus &status) {
     ExpertStore &store = guess.owner->store_;
     cache::Slice &slice = guess.slot->slices[read.bank];
     if (status.ok()) {
-        slice.data = slice.room + job.file->span(job.offset, job.length).lead;
-        slice.state.store(cache::SliceState::kReady, std::memory_order_release);
+        publish_slice(slice, job);
     } else {
         const std::scoped_lock lock(guess.mutex);
         guess.failed = true;
         if (guess.adopted) {
-            store.report_error(store.describe_read(guess.id, read.bank, status.error));
+            store.report_error(describe_slice_error(store.model(), guess.id, read.bank, status.error));
         }
         slice.state.store(cache::SliceState::kFailed, std::memory_order_release);
     }

@@ -157,9 +157,7 @@ Slot *ExpertCache::reserve(ExpertId id) {
     if (!impl_->pool) return nullptr;
     const uint32_t size_class = impl_->pool->class_of(id.layer);
     if (impl_->pool->free_slots(size_class) <= impl_->reserve[size_class]) return nullptr;
-    Slot *slot = impl_->pool->take_free(size_class);
-    Impl::clear(*slot, id);
-    return slot;
+    return reserve_guess(id);
 }
 
 Slot *ExpertCache::reserve_guess(ExpertId id) {
