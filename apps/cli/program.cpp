@@ -1,0 +1,37 @@
+#include "cli/program.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "cli/huge_page_malloc.h"
+#include "ggml.h"
+
+namespace bmoe::cli {
+
+namespace {
+
+void on_llama_abort(const char *message) {
+    std::fprintf(stderr, "error: llama.cpp gave up (the model file may be damaged, or of a kind it cannot run): %s\n",
+                 message);
+    std::_Exit(1);
+}
+
+}  // namespace
+
+void start_program(char **argv) {
+    use_huge_page_malloc(argv);
+    setenv("GGML_NO_BACKTRACE", "1", 0);
+    ggml_set_abort_callback(on_llama_abort);
+}
+
+int guarded(int (*body)(int argc, char **argv), int argc, char **argv) {
+    try {
+        return body(argc, argv);
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "error: %s\n", error.what());
+        return 1;
+    }
+}
+
+}  // namespace bmoe::cli
