@@ -84,6 +84,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     std::string overlap = "on";
     std::string lookahead = "auto";
     std::string flash_attention = "auto";
+    std::string ubatch = "auto";
     std::string dense_weights = "anon";
     bool no_odirect = false;
     bool no_repack = false;
@@ -173,9 +174,10 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->capture_default_str()
         ->check(CLI::IsMember({"auto", "on", "off"}))
         ->group("Computation");
-    app.add_option("--ubatch", out.engine.n_ubatch, "Prompt tokens computed at once")
+    app.add_option("--ubatch", ubatch,
+                   "Prompt tokens computed at once, also -ub; auto: 512, or up to 2048 where the memory plan bears it")
         ->capture_default_str()
-        ->check(CLI::Range(1, 1 << 20))
+        ->check(CLI::Range(1, 1 << 20) | CLI::IsMember({"auto"}))
         ->group("Computation");
 
     try {
@@ -205,6 +207,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     out.engine.flash_attention = flash_attention == "auto" ? engine::FlashAttention::kAuto
                                  : flash_attention == "on" ? engine::FlashAttention::kOn
                                                            : engine::FlashAttention::kOff;
+    out.engine.n_ubatch = ubatch == "auto" ? 0 : static_cast<uint32_t>(std::stoul(ubatch));
     out.engine.lookahead = lookahead == "auto" ? backend::Lookahead::kAuto : std::stoi(lookahead);
     out.engine.direct_io = no_odirect ? io::DirectIo::kOff : io::DirectIo::kVerified;
     out.engine.repack = !no_repack;

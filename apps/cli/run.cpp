@@ -117,7 +117,7 @@ int run(const CommandLine &command) {
     const engine::OpenReport &report = engine.report();
     std::fprintf(stderr, "%s; loaded in %.2f s\n", report.mode_note.c_str(), report.load_seconds);
     if (report.streaming) {
-        std::fprintf(stderr, "memory: %s\n", report.plan.describe().c_str());
+        std::fprintf(stderr, "memory: %s; ubatch %u\n", report.plan.describe().c_str(), report.n_ubatch);
     }
 
     const std::string text =

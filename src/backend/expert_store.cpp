@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/ggml_device.h"
 #include "backend/layer_visit.h"
 #include "backend/route_replay.h"
 #include "base/clock.h"
@@ -58,6 +59,7 @@ StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
             lookahead.since(earlier.lookahead),
             visits - earlier.visits,
             staged_slices - earlier.staged_slices,
+            read_ahead - earlier.read_ahead,
             stall_ns - earlier.stall_ns,
             expert_ns - earlier.expert_ns,
             splits - earlier.splits,
@@ -72,6 +74,7 @@ ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &optio
     for (const auto &layer : layers) {
         n_banks += layer.banks.size();
     }
+    computed_.resize(layers.size());
     banks_.reserve(n_banks);  // by_name_ points into it
     for (size_t l = 0; l < layers.size(); ++l) {
         layer_of_block_.emplace(layers[l].block, static_cast<uint16_t>(l));
@@ -146,6 +149,7 @@ StoreCounters ExpertStore::counters() const {
     counters.lookahead = lookahead_->counters();
     counters.visits = visits_;
     counters.staged_slices = staged_;
+    counters.read_ahead = read_ahead_;
     counters.stall_ns = stall_ns_;
     counters.expert_ns = expert_ns_;
     counters.splits = splits_;
@@ -177,6 +181,11 @@ void ExpertStore::await_demand() {
 }
 
 void ExpertStore::look_at_node(const ggml_tensor *node) {
+    if (node->op == GGML_OP_MUL_MAT_ID) {
+        if (const BankRef *used = placed_bank(node->src[0]); used != nullptr && used->store == this) {
+            computed_[used->layer] = true;
+        }
+    }
     for (const ggml_tensor *source : {node->src[0], node->src[1]}) {
         if (source == nullptr || router_part(source) == RouterPart::kNone) {
             continue;

@@ -53,6 +53,7 @@ struct StoreCounters {
     LookaheadCounters lookahead;
     uint64_t visits = 0;         // layers visited
     uint64_t staged_slices = 0;  // slices read past the cache
+    uint64_t read_ahead = 0;     // slices of a prompt whose reading was asked for before its layer's routing was known
     uint64_t stall_ns = 0;       // nothing was ready to compute: waiting for demand reads
     uint64_t expert_ns = 0;      // time in expert splits, stalls included
     uint64_t splits = 0;         // computed
@@ -115,14 +116,16 @@ class ExpertStore {
     io::ReadPool &pool() { return pool_; }
     Staging &staging() { return *staging_; }
     void report_error(const std::string &error);  // thread-safe; keeps the first
-    // A node of a context's graph, as it is made: routers are learned from it.
+    // A node of a context's graph, as it is made: routers are learned from it, and which layers it computes.
     void look_at_node(const ggml_tensor *node);
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
     void add_stall(uint64_t ns) { stall_ns_ += ns; }
     void count_split(uint64_t ns, bool cached);
     void count_visit() { ++visits_; }
     void await_demand();  // waits for the reads of the visit, and counts it as a stall
-    void count_staged(uint64_t slices) { staged_ += slices; }
+    void count_staged() { ++staged_; }
+    void count_read_ahead(uint64_t slices) { read_ahead_ += slices; }
+    bool is_computed(uint16_t layer) const { return computed_[layer]; }  // some layers of a file may be for other uses
 
   private:
     void end_warming();
@@ -143,6 +146,8 @@ class ExpertStore {
     std::unique_ptr<RouteReplay> route_replay_;
     uint64_t visits_ = 0;
     uint64_t staged_ = 0;
+    uint64_t read_ahead_ = 0;
+    std::vector<bool> computed_;  // by layer: the context's graph multiplies by its experts
     uint64_t stall_ns_ = 0;
     uint64_t expert_ns_ = 0;
     uint64_t splits_ = 0;

@@ -5,7 +5,6 @@
 #include "backend/expert_store.h"
 #include "backend/lookahead.h"
 #include "backend/route_replay.h"
-#include "backend/slice_read.h"
 #include "base/error.h"
 #include "ggml.h"
 
@@ -26,9 +25,25 @@ bool is_read(const cache::Slot *slot) {
     });
 }
 
+bool is_whole(const cache::Slot &slot) {
+    return std::all_of(slot.slices.begin(), slot.slices.end(), [](const cache::Slice &slice) {
+        return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReady;
+    });
+}
+
+// Of an expert that nobody has asked for: what has been read may be of use.
+void keep_or_give_back(cache::ExpertCache &cache, cache::Slot *slot) {
+    if (is_whole(*slot)) {
+        cache.publish(slot);
+    } else {
+        cache.give_back(slot);
+    }
+}
+
 }  // namespace
 
-LayerVisit::LayerVisit(ExpertStore &store) : store_(store) {
+LayerVisit::LayerVisit(ExpertStore &store)
+    : store_(store), reads_(std::make_unique<LayerReads>(store)), ahead_(std::make_unique<LayerReads>(store)) {
     size_t most_experts = 0;
     size_t most_slices = 0;
     for (const auto &layer : store.geometry().layers) {
@@ -42,10 +57,7 @@ LayerVisit::LayerVisit(ExpertStore &store) : store_(store) {
     missed_.reserve(most_experts);
     count_.reserve(most_experts);
     slices_.reserve(most_slices);
-    jobs_.reserve(most_slices);
-    to_issue_.reserve(most_slices);
-    staged_slices_ = std::make_unique<cache::Slice[]>(most_slices);
-    reads_.resize(most_slices);
+    surplus_.reserve(most_experts);
 }
 
 LayerVisit::~LayerVisit() { close(); }
@@ -53,7 +65,7 @@ LayerVisit::~LayerVisit() { close(); }
 bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights) {
     if (!same_visit(banks, ids)) {
         store_.finish_warming();
-        close();
+        end();
         layer_ = banks.front()->layer;
         n_banks_ = static_cast<uint16_t>(store_.geometry().layers[layer_].slice_bytes.size());
         if (RouteReplay *replay = store_.route_replay()) {
@@ -67,6 +79,7 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         used_banks_ = 0;
         queued_banks_ = 0;
         store_.count_visit();
+        take_over_reads(banks);
         place_experts(ids, weights);
     }
     {
@@ -79,7 +92,8 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         for (uint16_t bank = 0; bank < n_banks_; ++bank) {
             queue_bank(bank, false);
         }
-        pump();
+        read_ahead(banks);
+        issue();
     }
     return true;
 }
@@ -119,6 +133,41 @@ bool LayerVisit::group_rows(const ggml_tensor *ids) {
     return true;
 }
 
+// Goes on with what was read ahead, if it was for this layer.
+void LayerVisit::take_over_reads(std::span<BankRef *const> banks) {
+    surplus_.clear();
+    if (!reads_ahead_ || ahead_->layer() != layer_) {
+        drop_ahead();
+        reads_->begin(layer_);
+        return;
+    }
+    reads_ahead_ = false;
+    std::swap(reads_, ahead_);
+    reads_->drop_unissued();
+    reads_->cancel_unrouted(count_);
+    // A room that holds what is needed last is lost for what is needed first.
+    if (!std::equal(banks.begin(), banks.end(), ahead_banks_.begin(), ahead_banks_.end(),
+                    [](const BankRef *bank, uint16_t slice) { return bank->slice == slice; })) {
+        reads_->cancel_staged();
+        reads_->await();
+        reads_->give_back_rooms();
+    }
+    store_.count_read_ahead(reads_->demand(count_));
+    for (size_t expert = 0; expert < count_.size(); ++expert) {
+        cache::Slot *slot = reads_->slot(static_cast<uint16_t>(expert));
+        if (slot != nullptr && count_[expert] == 0) {
+            surplus_.push_back(slot);
+        }
+    }
+}
+
+// Moves the expert at `index` to `place`, before those that it passes; returns the place after it.
+size_t LayerVisit::place_first(size_t place, size_t index) {
+    std::rotate(experts_.begin() + place, experts_.begin() + index, experts_.begin() + index + 1);
+    std::rotate(slots_.begin() + place, slots_.begin() + index, slots_.begin() + index + 1);
+    return place + 1;
+}
+
 void LayerVisit::place_experts(const ggml_tensor *ids, const ggml_tensor *weights) {
     const auto top_k = static_cast<uint32_t>(ids->ne[0]);
     const auto n_tokens = static_cast<uint32_t>(ids->ne[1]);
@@ -140,42 +189,47 @@ void LayerVisit::place_experts(const ggml_tensor *ids, const ggml_tensor *weight
         slots_.push_back(cache.find_and_pin({layer_, static_cast<uint16_t>(expert)}));
     }
     const size_t n = experts_.size();
-    size_t hits = 0;
+    size_t done = 0;
     for (size_t i = 0; i < n; ++i) {
         if (slots_[i] != nullptr) {
-            std::rotate(experts_.begin() + hits, experts_.begin() + i, experts_.begin() + i + 1);
-            std::rotate(slots_.begin() + hits, slots_.begin() + i, slots_.begin() + i + 1);
-            ++hits;
+            done = place_first(done, i);
         }
     }
     missed_.assign(n, false);
-    // Guesses come before other misses, since their reads are ahead.
+    // Then those whose reads are ahead of the others: what the last layer of a prompt began, and guesses.
+    for (size_t i = done; i < n; ++i) {
+        const auto expert = static_cast<uint16_t>(experts_[i]);
+        cache::Slot *slot = reads_->slot(expert);
+        if (slot != nullptr) {
+            cache.adopt(slot);
+        } else if (!reads_->is_begun(expert)) {
+            continue;
+        }
+        slots_[i] = slot;
+        missed_[done] = true;
+        done = place_first(done, i);
+    }
     store_.lookahead().settle(layer_, experts_);
     adopted_.clear();
-    for (size_t i = hits; i < n; ++i) {
+    for (size_t i = done; i < n; ++i) {
         slots_[i] = store_.lookahead().take({layer_, static_cast<uint16_t>(experts_[i])});
         if (slots_[i] != nullptr) {
             adopted_.push_back(slots_[i]);
-            std::rotate(experts_.begin() + hits, experts_.begin() + i, experts_.begin() + i + 1);
-            std::rotate(slots_.begin() + hits, slots_.begin() + i, slots_.begin() + i + 1);
-            ++hits;
+            done = place_first(done, i);
         }
     }
-    for (size_t i = hits; i < n; ++i) {
+    for (size_t i = done; i < n; ++i) {
         slots_[i] = cache.admit({layer_, static_cast<uint16_t>(experts_[i])}, phase);
+        reads_->set_slot(static_cast<uint16_t>(experts_[i]), slots_[i]);
         missed_[i] = true;
     }
 
     slices_.resize(n * n_banks_);
     for (size_t i = 0; i < n; ++i) {
         for (uint16_t bank = 0; bank < n_banks_; ++bank) {
-            cache::Slice *slice =
-                slots_[i] != nullptr ? &slots_[i]->slices[bank] : &staged_slices_[i * n_banks_ + bank];
-            if (slots_[i] == nullptr) {
-                slice->room = nullptr;
-                slice->state.store(cache::SliceState::kEmpty, std::memory_order_relaxed);
-            }
-            slices_[i * n_banks_ + bank] = slice;
+            slices_[i * n_banks_ + bank] = slots_[i] != nullptr
+                                               ? &slots_[i]->slices[bank]
+                                               : &reads_->slice(static_cast<uint16_t>(experts_[i]), bank);
         }
     }
 
@@ -202,59 +256,56 @@ void LayerVisit::queue_bank(uint16_t bank, bool with_staged) {
     queued_banks_ |= uint64_t{1} << bank;
     for (uint32_t i = 0; i < experts_.size(); ++i) {
         const bool staged = slots_[i] == nullptr;
-        if (missed_[i] && (staged ? with_staged : with_slots)) {
-            to_issue_.push_back(i * n_banks_ + bank);
-            store_.count_staged(staged ? 1 : 0);
+        const bool is_ahead =
+            slice(i, bank).state.load(std::memory_order_relaxed) != cache::SliceState::kEmpty;
+        if (missed_[i] && !is_ahead && (staged ? with_staged : with_slots)) {
+            reads_->queue(static_cast<uint16_t>(experts_[i]), bank);
         }
     }
 }
 
-// Issues reads in order until one finds no staging room. issue_mutex_ is held.
-void LayerVisit::pump() {
-    jobs_.clear();
-    for (; next_issue_ < to_issue_.size(); ++next_issue_) {
-        const uint32_t at = to_issue_[next_issue_];
-        cache::Slice &slice = *slices_[at];
-        if (slice.room == nullptr) {
-            slice.room = store_.staging().take();
-            if (slice.room == nullptr) {
-                break;
-            }
-        }
-        const uint32_t index = at / n_banks_;
-        const auto bank = static_cast<uint16_t>(at % n_banks_);
-        slice.state.store(cache::SliceState::kReading, std::memory_order_relaxed);
-        SliceRead &read = reads_[at];
-        read.visit = this;
-        read.slice = &slice;
-        read.index = index;
-        read.bank = bank;
-        read.job = slice_job(store_.model(), {layer_, static_cast<uint16_t>(experts_[index])}, bank, slice.room);
-        read.job.done = on_read;
-        read.job.user = &read;
-        jobs_.push_back(&read.job);
+// Prepares reading the next layer's experts that are not resident, if this is a prompt that will use nearly all of them.
+void LayerVisit::read_ahead(std::span<BankRef *const> banks) {
+    // By so many rows per expert, with routers as uneven as they are, few experts have none.
+    constexpr size_t kRowsPerExpert = 4;
+    const auto next = static_cast<uint16_t>(layer_ + 1);
+    const auto &layers = store_.geometry().layers;
+    if (reads_ahead_ || !store_.options().overlap || banks.size() != n_banks_ || next >= layers.size() ||
+        !store_.is_computed(next) || layers[next].slice_bytes.size() != n_banks_ ||
+        routing_.size() < kRowsPerExpert * layers[next].n_expert) {
+        return;
     }
-    if (!jobs_.empty()) {
-        in_flight_.fetch_add(static_cast<uint32_t>(jobs_.size()), std::memory_order_relaxed);
-        store_.pool().submit(jobs_, io::Priority::kDemand);
+    cache::ExpertCache &cache = *store_.mutable_cache();
+    reads_ahead_ = true;
+    ahead_->begin(next);
+    ahead_experts_.clear();
+    for (uint32_t e = 0; e < layers[next].n_expert; ++e) {
+        const cache::ExpertId id{next, static_cast<uint16_t>(e)};
+        if (cache.resident(id)) {
+            continue;
+        }
+        cache::Slot *slot = cache.reserve(id);
+        ahead_->set_slot(id.expert, slot);
+        // One that will be admitted is left to its visit, which has the slot for it.
+        if (slot != nullptr || !cache.would_admit(id)) {
+            ahead_experts_.push_back(id.expert);
+        }
+    }
+    ahead_banks_.clear();
+    for (const BankRef *bank : banks) {
+        ahead_banks_.push_back(bank->slice);
+        for (const uint16_t expert : ahead_experts_) {
+            ahead_->queue(expert, bank->slice);
+        }
     }
 }
 
-void LayerVisit::on_read(io::ReadJob &job, const io::ReadStatus &status) {
-    auto &read = *static_cast<SliceRead *>(job.user);
-    LayerVisit &visit = *read.visit;
-    cache::Slice &slice = *read.slice;
-    if (status.ok()) {
-        publish_slice(slice, job);
-    } else {
-        const auto expert = static_cast<uint16_t>(visit.experts_[read.index]);
-        visit.store_.report_error(
-            describe_slice_error(visit.store_.model(), {visit.layer_, expert}, read.bank, status.error));
-        slice.state.store(cache::SliceState::kFailed, std::memory_order_release);
+// Issues what memory there is for. issue_mutex_ is held.
+void LayerVisit::issue() {
+    reads_->issue(io::Priority::kDemand);
+    if (reads_ahead_ && reads_->has_issued_all()) {
+        ahead_->issue(io::Priority::kSpeculative);
     }
-    visit.in_flight_.fetch_sub(1, std::memory_order_release);
-    visit.arrivals_.fetch_add(1, std::memory_order_release);
-    visit.arrivals_.notify_all();
 }
 
 void LayerVisit::release(uint32_t index, uint16_t bank) {
@@ -262,53 +313,64 @@ void LayerVisit::release(uint32_t index, uint16_t bank) {
         return;
     }
     const std::scoped_lock lock(issue_mutex_);
-    cache::Slice &slice = *slices_[index * n_banks_ + bank];
-    store_.staging().give_back(slice.room);
-    slice.room = nullptr;
-    pump();
+    reads_->give_back_room(static_cast<uint16_t>(experts_[index]), bank);
+    issue();
 }
 
 void LayerVisit::await_reads() {
     for (;;) {
         const uint32_t seen = arrivals_.load(std::memory_order_acquire);
         const bool adopted_are_here = std::all_of(adopted_.begin(), adopted_.end(), is_read);
-        if (in_flight_.load(std::memory_order_acquire) == 0 && adopted_are_here) {
+        if (!reads_->is_under_way() && adopted_are_here) {
             return;
         }
         arrivals_.wait(seen, std::memory_order_acquire);
     }
 }
 
-void LayerVisit::close() {
+void LayerVisit::end() {
     if (!open_) {
         return;
     }
     await_reads();
     open_ = false;
-    const std::scoped_lock lock(issue_mutex_);
-    for (uint32_t at : to_issue_) {
-        cache::Slice &slice = *slices_[at];
-        if (slots_[at / n_banks_] == nullptr && slice.room != nullptr) {
-            store_.staging().give_back(slice.room);
-            slice.room = nullptr;
-        }
-    }
-    to_issue_.clear();
-    next_issue_ = 0;
-    for (size_t i = 0; i < slots_.size(); ++i) {
-        if (slots_[i] == nullptr) {
+    reads_->give_back_rooms();
+    cache::ExpertCache &cache = *store_.mutable_cache();
+    for (cache::Slot *slot : slots_) {
+        if (slot == nullptr) {
             continue;
         }
-        const bool whole =
-            std::all_of(slots_[i]->slices.begin(), slots_[i]->slices.end(), [](const cache::Slice &slice) {
-                return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReady;
-            });
-        if (whole) {
-            store_.mutable_cache()->unpin(slots_[i]);
+        if (is_whole(*slot)) {
+            cache.unpin(slot);
         } else {
-            store_.mutable_cache()->discard(slots_[i]);
+            cache.discard(slot);
         }
     }
+    for (cache::Slot *slot : surplus_) {
+        keep_or_give_back(cache, slot);
+    }
+    surplus_.clear();
+}
+
+void LayerVisit::drop_ahead() {
+    if (!reads_ahead_) {
+        return;
+    }
+    reads_ahead_ = false;
+    ahead_->cancel_all();
+    ahead_->await();
+    ahead_->give_back_rooms();
+    const uint32_t n_expert = store_.geometry().layers[ahead_->layer()].n_expert;
+    for (uint32_t expert = 0; expert < n_expert; ++expert) {
+        if (cache::Slot *slot = ahead_->slot(static_cast<uint16_t>(expert))) {
+            keep_or_give_back(*store_.mutable_cache(), slot);
+        }
+    }
+}
+
+void LayerVisit::close() {
+    end();
+    drop_ahead();
 }
 
 }  // namespace bmoe::backend

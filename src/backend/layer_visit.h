@@ -2,6 +2,9 @@
 //
 // A visit begins when the first graph split that multiplies by one of the layer's banks runs, and ends when another visit
 // begins: a layer may reach the backend in several splits. Its experts stay pinned until then.
+//
+// A prompt of many tokens uses nearly every expert of every layer. So when all reads of its visit are issued, those of the next
+// layer begin: what is not resident goes to free slots, or passes through staging rooms.
 #pragma once
 
 #include <atomic>
@@ -12,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/layer_reads.h"
 #include "cache/slot_pool.h"
-#include "io/read_pool.h"
 
 struct ggml_tensor;
 
@@ -41,11 +44,12 @@ class LayerVisit {
     // missing experts get slots or staging, and reads are queued. False after an error, which the store then holds.
     bool enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights);
 
-    // Ends the visit: waits for its reads, unpins its experts, forgets those that could not be read.
+    // Ends the visit: waits for its reads, unpins its experts, forgets those that could not be read. Nothing is read ahead
+    // any more.
     void close();
 
     // Nothing had to be read for this visit.
-    bool all_resident() const { return adopted_.empty() && to_issue_.empty(); }
+    bool all_resident() const { return adopted_.empty() && !reads_->has_queued(); }
 
     // Waits until the reads queued so far are done, and those that were adopted.
     void await_reads();
@@ -72,21 +76,16 @@ class LayerVisit {
     }
 
   private:
-    // A read of one slice, reused from visit to visit.
-    struct SliceRead {
-        io::ReadJob job;
-        LayerVisit *visit = nullptr;
-        cache::Slice *slice = nullptr;
-        uint32_t index = 0;
-        uint16_t bank = 0;
-    };
-
     bool same_visit(std::span<BankRef *const> banks, const ggml_tensor *ids) const;
     bool group_rows(const ggml_tensor *ids);
+    void take_over_reads(std::span<BankRef *const> banks);
     void place_experts(const ggml_tensor *ids, const ggml_tensor *weights);
+    size_t place_first(size_t place, size_t index);
     void queue_bank(uint16_t bank, bool with_staged);
-    void pump();
-    static void on_read(io::ReadJob &job, const io::ReadStatus &status);
+    void read_ahead(std::span<BankRef *const> banks);
+    void issue();
+    void end();
+    void drop_ahead();
 
     ExpertStore &store_;
     bool open_ = false;
@@ -99,24 +98,24 @@ class LayerVisit {
     std::vector<int32_t> experts_;
     std::vector<uint32_t> first_row_;
     std::vector<RoutedRow> rows_;
-    std::vector<cache::Slot *> slots_;               // per expert; nullptr: staged
-    std::vector<cache::Slot *> adopted_;             // of these, whose reads are the lookahead's
-    std::vector<cache::Slice *> slices_;             // expert x bank
-    std::vector<bool> missed_;                       // per expert: its slices are to be read
-    std::unique_ptr<cache::Slice[]> staged_slices_;  // expert x bank
-    std::vector<SliceRead> reads_;                   // expert x bank
-    std::vector<io::ReadJob *> jobs_;
+    std::vector<cache::Slot *> slots_;    // per expert; nullptr: staged
+    std::vector<cache::Slot *> adopted_;  // of these, whose reads are the lookahead's
+    std::vector<cache::Slice *> slices_;  // expert x bank
+    std::vector<bool> missed_;            // per expert: its slices are to be read
     std::vector<int32_t> routing_;
     std::vector<float> weights_;
-    std::vector<uint32_t> count_;  // rows per expert id
+    std::vector<uint32_t> count_;         // rows per expert id
+    std::vector<cache::Slot *> surplus_;  // read ahead for experts that the routing then did not select
 
-    // Reads not issued yet, expert x bank, in the order the computation needs them; a staged one waits for a room.
-    std::mutex issue_mutex_;  // guards the two below and the store's staging
-    std::vector<uint32_t> to_issue_;
-    size_t next_issue_ = 0;
+    std::mutex issue_mutex_;  // guards issuing, and the store's staging
+    std::unique_ptr<LayerReads> reads_;
+    // Of a prompt's next layer, in rooms and free slots that this one does not need.
+    std::unique_ptr<LayerReads> ahead_;
+    bool reads_ahead_ = false;
+    std::vector<uint16_t> ahead_experts_;  // to be read
+    std::vector<uint16_t> ahead_banks_;    // in the order they are needed
 
     std::atomic<uint32_t> arrivals_{0};
-    std::atomic<uint32_t> in_flight_{0};
 };
 
 }  // namespace bmoe::backend

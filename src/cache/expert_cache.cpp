@@ -101,6 +101,14 @@ Slot *ExpertCache::admit(ExpertId id, Phase phase) {
     return slot;
 }
 
+bool ExpertCache::would_admit(ExpertId id) const {
+    if (!impl_->pool) return false;
+    const uint32_t size_class = impl_->pool->class_of(id.layer);
+    if (impl_->pool->free_slots(size_class) > impl_->reserve[size_class]) return true;
+    const std::optional<ExpertId> victim = impl_->policy->victim(size_class);
+    return victim && impl_->policy->prefers(id, *victim);
+}
+
 void ExpertCache::reserve_for_guesses(uint32_t slots) {
     if (!impl_->pool) return;
     // More would be felt as misses. A visit of a layer needs top-k slots at once.

@@ -43,6 +43,9 @@ class ExpertCache {
     // slot is pinned or none is worth giving up: the caller then stages the expert elsewhere.
     Slot *admit(ExpertId id, Phase phase);
 
+    // Whether admit() would find a slot for the expert in prefill, as of now.
+    bool would_admit(ExpertId id) const;
+
     // Slots to be read into before it is known that they are needed. As many of each size class are kept free for it: from now
     // on admit() evicts rather than takes one of them. Fewer in a small cache, none in one that holds every expert.
     void reserve_for_guesses(uint32_t slots);

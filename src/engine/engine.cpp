@@ -47,6 +47,11 @@ int default_threads() {
     return std::clamp(common_cpu_get_num_math(), 1, allowed);
 }
 
+constexpr uint32_t kUsualUbatch = 512;  // llama.cpp's
+constexpr uint32_t kSmallestUbatch = 64;
+constexpr uint32_t kLargestUbatch = 2048;
+constexpr uint64_t kUbatchShare = 16;  // of the cache that doubling the ubatch may take
+
 // Program, vocabulary, graph metadata and allocator slack; the rest is itemised.
 uint64_t other_bytes() { return uint64_t{96} << 20; }
 
@@ -124,7 +129,10 @@ Engine::Engine(const Options &options) {
     }
     report_.load_seconds = seconds_since(start);
     note_kernels(options);
-    context_ = make_context(options, model_.get());
+    if (report_.n_ubatch == 0) {
+        report_.n_ubatch = options.n_ubatch != 0 ? options.n_ubatch : kUsualUbatch;
+    }
+    context_ = make_context(options, model_.get(), report_.n_ubatch);
 }
 
 Engine::~Engine() {
@@ -248,11 +256,11 @@ void Engine::load_plain(const Options &options) {
     report_.o_direct = false;
 }
 
-Engine::ContextPtr Engine::make_context(const Options &options, llama_model *model) const {
+Engine::ContextPtr Engine::make_context(const Options &options, llama_model *model, uint32_t n_ubatch) const {
     llama_context_params params = llama_context_default_params();
     params.n_ctx = options.n_ctx;
-    params.n_batch = options.n_ubatch;
-    params.n_ubatch = options.n_ubatch;
+    params.n_batch = n_ubatch;
+    params.n_ubatch = n_ubatch;
     params.n_threads = threads_;
     params.n_threads_batch = threads_;
     params.no_perf = true;
@@ -270,10 +278,9 @@ Engine::ContextPtr Engine::make_context(const Options &options, llama_model *mod
     return context;
 }
 
-// What everything but the experts will take, from llama.cpp's own simulation of loading the model and making the context.
-cache::MemoryItems Engine::measure_memory(const Options &options) {
-    const ModelPtr model = load_from_stream(options, true);
-    const ContextPtr context = make_context(options, model.get());
+// What everything but the experts will take, from llama.cpp's own simulation of making the context.
+cache::MemoryItems Engine::measure_memory(const Options &options, llama_model *model, uint32_t n_ubatch) const {
+    const ContextPtr context = make_context(options, model, n_ubatch);
     cache::MemoryItems items;
     for (const auto &[type, data] : llama_get_memory_breakdown(context.get())) {
         items.dense += type == backend::expert_buffer_type() ? 0 : data.model;
@@ -285,18 +292,48 @@ cache::MemoryItems Engine::measure_memory(const Options &options) {
     return items;
 }
 
+// One that exceeds `limit` has no slots, or as many as the caller wants.
+cache::MemoryPlan Engine::make_plan(const Options &options, llama_model *model, uint32_t n_ubatch,
+                                    uint64_t limit) const {
+    const cache::MemoryPlan plan =
+        cache::plan_fixed(measure_memory(options, model, n_ubatch), options.cache_bytes.value_or(0));
+    return options.cache_bytes.has_value() || plan.total() > limit
+               ? plan
+               : cache::plan_auto(plan.items, store_->geometry(), limit);
+}
+
 void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits) {
-    const cache::MemoryItems items = measure_memory(options);
-    if (options.cache_bytes.has_value()) {
-        report_.plan = cache::plan_fixed(items, *options.cache_bytes);
-        if (report_.plan.total() > limits.effective()) {
-            throw Error(cat(options.model, ": needs ", report_.plan.describe(), ", but there are ", limits.describe(),
-                            "; give a smaller --cache-mb, a smaller -c, or more memory"));
+    const ModelPtr model = load_from_stream(options, true);
+    const uint64_t limit = limits.effective();
+    const auto fits = [&](const cache::MemoryPlan &plan) {
+        return plan.total() <= limit && (options.cache_bytes.has_value() || plan.slots > 0);
+    };
+    const auto try_ubatch = [&](uint32_t n_ubatch) { return make_plan(options, model.get(), n_ubatch, limit); };
+    report_.n_ubatch = options.n_ubatch != 0 ? options.n_ubatch : kUsualUbatch;
+    report_.plan = try_ubatch(report_.n_ubatch);
+    if (options.n_ubatch == 0) {
+        while (!fits(report_.plan) && report_.n_ubatch > kSmallestUbatch) {
+            report_.n_ubatch /= 2;
+            report_.plan = try_ubatch(report_.n_ubatch);
         }
-        return;
+        const uint32_t most = options.n_ctx == 0 ? kLargestUbatch : std::min(kLargestUbatch, options.n_ctx);
+        while (fits(report_.plan) && report_.n_ubatch >= kUsualUbatch && 2 * report_.n_ubatch <= most) {
+            const cache::MemoryPlan plan = try_ubatch(2 * report_.n_ubatch);
+            if (!fits(plan) || plan.items.compute > report_.plan.items.compute + report_.plan.slots / kUbatchShare) {
+                break;
+            }
+            report_.plan = plan;
+            report_.n_ubatch *= 2;
+        }
     }
-    report_.plan = cache::plan_auto(items, store_->geometry(), limits.effective());
-    if (report_.plan.slots == 0) {
+    if (report_.plan.total() > limit && options.cache_bytes.has_value()) {
+        throw Error(cat(options.model, ": needs ", report_.plan.describe(), ", but there are ", limits.describe(),
+                        "; give a smaller --cache-mb, a smaller -c, or more memory"));
+    }
+    if (!options.cache_bytes.has_value()) {
+        report_.plan = cache::plan_auto(report_.plan.items, store_->geometry(), limit);  // throws if it does not fit
+    }
+    if (!options.cache_bytes.has_value() && report_.plan.slots == 0) {
         note(options, cat("no expert cache: ", limits.describe(), "; everything else and a reserve need ",
                           report_.plan.describe()));
     }

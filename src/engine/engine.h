@@ -24,6 +24,7 @@ struct OpenReport {
     uint64_t dense_bytes_read = 0;  // tensor data read at load
     uint64_t expert_bytes = 0;      // routed experts, left on storage
     cache::MemoryPlan plan;         // of a streaming run
+    uint32_t n_ubatch = 0;          // prompt tokens computed at once
     bool o_direct = false;          // experts are read by direct I/O
     double disk_bandwidth = 0;      // bytes per second for reads of experts, measured when opening; 0: not measured
     std::string route_replay;       // line that marks the output of a replay; empty otherwise
@@ -74,8 +75,9 @@ class Engine {
     void load_plain(const Options &options);
     void override_expert_count(const Options &options, const cache::RouteTrace *trace);
     void replay_routes(const Options &options, const cache::RouteTrace &trace);
-    ContextPtr make_context(const Options &options, llama_model *model) const;
-    cache::MemoryItems measure_memory(const Options &options);
+    ContextPtr make_context(const Options &options, llama_model *model, uint32_t n_ubatch) const;
+    cache::MemoryItems measure_memory(const Options &options, llama_model *model, uint32_t n_ubatch) const;
+    cache::MemoryPlan make_plan(const Options &options, llama_model *model, uint32_t n_ubatch, uint64_t limit) const;
     void plan_memory(const Options &options, const cache::MemoryLimits &limits);
     void note_kernels(const Options &options) const;
     void note(const Options &options, const std::string &line) const;

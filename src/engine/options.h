@@ -53,7 +53,9 @@ struct Options {
 
     int threads = 0;        // compute threads; 0: one for each physical core, without efficiency cores
     uint32_t n_ctx = 4096;  // tokens of context; 0: what the model was trained with
-    uint32_t n_ubatch = 512;
+    // Prompt tokens computed at once. 0: 512, or when streaming as many as the memory plan bears: a prompt reads every expert
+    // once per ubatch, but each token of one takes memory from the cache.
+    uint32_t n_ubatch = 0;
 
     // Called with 0..1 while the model loads, on the loading thread.
     std::function<void(float)> on_progress;
