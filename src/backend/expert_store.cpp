@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/ggml_device.h"
 #include "backend/layer_visit.h"
 #include "backend/route_replay.h"
 #include "base/clock.h"
@@ -74,7 +73,6 @@ ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &optio
     for (const auto &layer : layers) {
         n_banks += layer.banks.size();
     }
-    computed_.resize(layers.size());
     banks_.reserve(n_banks);  // by_name_ points into it
     for (size_t l = 0; l < layers.size(); ++l) {
         layer_of_block_.emplace(layers[l].block, static_cast<uint16_t>(l));
@@ -181,11 +179,6 @@ void ExpertStore::await_demand() {
 }
 
 void ExpertStore::look_at_node(const ggml_tensor *node) {
-    if (node->op == GGML_OP_MUL_MAT_ID) {
-        if (const BankRef *used = placed_bank(node->src[0]); used != nullptr && used->store == this) {
-            computed_[used->layer] = true;
-        }
-    }
     for (const ggml_tensor *source : {node->src[0], node->src[1]}) {
         if (source == nullptr || router_part(source) == RouterPart::kNone) {
             continue;

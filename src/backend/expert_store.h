@@ -116,16 +116,16 @@ class ExpertStore {
     io::ReadPool &pool() { return pool_; }
     Staging &staging() { return *staging_; }
     void report_error(const std::string &error);  // thread-safe; keeps the first
-    // A node of a context's graph, as it is made: routers are learned from it, and which layers it computes.
+    // A node of a context's graph, as it is made: routers are learned from it.
     void look_at_node(const ggml_tensor *node);
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
     void add_stall(uint64_t ns) { stall_ns_ += ns; }
+    uint64_t stall_ns() const { return stall_ns_; }
     void count_split(uint64_t ns, bool cached);
     void count_visit() { ++visits_; }
     void await_demand();  // waits for the reads of the visit, and counts it as a stall
     void count_staged() { ++staged_; }
     void count_read_ahead(uint64_t slices) { read_ahead_ += slices; }
-    bool is_computed(uint16_t layer) const { return computed_[layer]; }  // some layers of a file may be for other uses
 
   private:
     void end_warming();
@@ -147,7 +147,6 @@ class ExpertStore {
     uint64_t visits_ = 0;
     uint64_t staged_ = 0;
     uint64_t read_ahead_ = 0;
-    std::vector<bool> computed_;  // by layer: the context's graph multiplies by its experts
     uint64_t stall_ns_ = 0;
     uint64_t expert_ns_ = 0;
     uint64_t splits_ = 0;

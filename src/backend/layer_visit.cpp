@@ -5,6 +5,7 @@
 #include "backend/expert_store.h"
 #include "backend/lookahead.h"
 #include "backend/route_replay.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "ggml.h"
 
@@ -62,7 +63,8 @@ LayerVisit::LayerVisit(ExpertStore &store)
 
 LayerVisit::~LayerVisit() { close(); }
 
-bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights) {
+bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights,
+                       const ggml_tensor *input) {
     if (!same_visit(banks, ids)) {
         store_.finish_warming();
         end();
@@ -92,7 +94,7 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         for (uint16_t bank = 0; bank < n_banks_; ++bank) {
             queue_bank(bank, false);
         }
-        read_ahead(banks);
+        read_ahead(banks, input);
         issue();
     }
     return true;
@@ -256,23 +258,34 @@ void LayerVisit::queue_bank(uint16_t bank, bool with_staged) {
     queued_banks_ |= uint64_t{1} << bank;
     for (uint32_t i = 0; i < experts_.size(); ++i) {
         const bool staged = slots_[i] == nullptr;
-        const bool is_ahead =
-            slice(i, bank).state.load(std::memory_order_relaxed) != cache::SliceState::kEmpty;
+        const bool is_ahead = slice(i, bank).state.load(std::memory_order_relaxed) != cache::SliceState::kEmpty;
         if (missed_[i] && !is_ahead && (staged ? with_staged : with_slots)) {
             reads_->queue(static_cast<uint16_t>(experts_[i]), bank);
         }
     }
 }
 
-// Prepares reading the next layer's experts that are not resident, if this is a prompt that will use nearly all of them.
-void LayerVisit::read_ahead(std::span<BankRef *const> banks) {
-    // By so many rows per expert, with routers as uneven as they are, few experts have none.
-    constexpr size_t kRowsPerExpert = 4;
+// Whether reading was what the last visit waited for. Where it is not, reading ahead would only cost.
+bool LayerVisit::has_stalled() {
+    constexpr uint64_t kShare = 20;  // of the time
+    const uint64_t now = now_ns();
+    const uint64_t stall = store_.stall_ns();
+    const bool stalled = (stall - last_stall_ns_) * kShare >= now - last_ns_;
+    last_ns_ = now;
+    last_stall_ns_ = stall;
+    return stalled;
+}
+
+// Prepares reading the experts of the next layer that a prompt will probably select and that are not resident.
+void LayerVisit::read_ahead(std::span<BankRef *const> banks, const ggml_tensor *input) {
+    constexpr int64_t kMostRows =
+        32;  // of the prompt that are asked for their selection; each costs a router's product
     const auto next = static_cast<uint16_t>(layer_ + 1);
     const auto &layers = store_.geometry().layers;
-    if (reads_ahead_ || !store_.options().overlap || banks.size() != n_banks_ || next >= layers.size() ||
-        !store_.is_computed(next) || layers[next].slice_bytes.size() != n_banks_ ||
-        routing_.size() < kRowsPerExpert * layers[next].n_expert) {
+    RouterGuess &routers = store_.lookahead().routers();
+    if (reads_ahead_ || input == nullptr || input->ne[2] < 2 || store_.lookahead().depth() == 0 || !has_stalled() ||
+        banks.size() != n_banks_ || next >= layers.size() || layers[next].slice_bytes.size() != n_banks_ ||
+        !routers.knows(next) || !routers.votes(next, *input, kMostRows, layers[next].top_k, votes_)) {
         return;
     }
     cache::ExpertCache &cache = *store_.mutable_cache();
@@ -281,7 +294,7 @@ void LayerVisit::read_ahead(std::span<BankRef *const> banks) {
     ahead_experts_.clear();
     for (uint32_t e = 0; e < layers[next].n_expert; ++e) {
         const cache::ExpertId id{next, static_cast<uint16_t>(e)};
-        if (cache.resident(id)) {
+        if (votes_[e] == 0 || cache.resident(id)) {
             continue;
         }
         cache::Slot *slot = cache.reserve(id);
@@ -291,11 +304,16 @@ void LayerVisit::read_ahead(std::span<BankRef *const> banks) {
             ahead_experts_.push_back(id.expert);
         }
     }
+    // What passes through staging misses its chance to be admitted: that should be the experts that are used least, and few.
+    std::stable_sort(ahead_experts_.begin(), ahead_experts_.end(),
+                     [&](uint16_t a, uint16_t b) { return votes_[a] < votes_[b]; });
     ahead_banks_.clear();
     for (const BankRef *bank : banks) {
         ahead_banks_.push_back(bank->slice);
-        for (const uint16_t expert : ahead_experts_) {
-            ahead_->queue(expert, bank->slice);
+    }
+    for (const uint16_t expert : ahead_experts_) {
+        for (const uint16_t bank : ahead_banks_) {
+            ahead_->queue(expert, bank);
         }
     }
 }

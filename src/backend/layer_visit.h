@@ -3,8 +3,8 @@
 // A visit begins when the first graph split that multiplies by one of the layer's banks runs, and ends when another visit
 // begins: a layer may reach the backend in several splits. Its experts stay pinned until then.
 //
-// A prompt of many tokens uses nearly every expert of every layer. So when all reads of its visit are issued, those of the next
-// layer begin: what is not resident goes to free slots, or passes through staging rooms.
+// When all reads of a prompt's visit are issued, those of the next layer begin: experts that its router would select for this
+// layer's input are read into free slots, or pass through staging rooms.
 #pragma once
 
 #include <atomic>
@@ -39,10 +39,12 @@ class LayerVisit {
     LayerVisit &operator=(const LayerVisit &) = delete;
 
     // Prepares for a split that multiplies by `banks` (all of one layer, in the order they are needed), selected by `ids`
-    // (I32, top_k x tokens). `weights` are the router weights if the split has them, else nullptr. Continues the visit in
-    // progress if it is the same one, else ends that and begins another: the policy learns the routing, hits are pinned,
-    // missing experts get slots or staging, and reads are queued. False after an error, which the store then holds.
-    bool enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights);
+    // (I32, top_k x tokens). `weights` are the router weights, and `input` the experts' input (F32, [n, 1 or top_k, tokens]),
+    // if they are known before the split is computed, else nullptr. Continues the visit in progress if it is the same one,
+    // else ends that and begins another: the policy learns the routing, hits are pinned, missing experts get slots or staging,
+    // and reads are queued. False after an error, which the store then holds.
+    bool enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights,
+               const ggml_tensor *input);
 
     // Ends the visit: waits for its reads, unpins its experts, forgets those that could not be read. Nothing is read ahead
     // any more.
@@ -82,7 +84,8 @@ class LayerVisit {
     void place_experts(const ggml_tensor *ids, const ggml_tensor *weights);
     size_t place_first(size_t place, size_t index);
     void queue_bank(uint16_t bank, bool with_staged);
-    void read_ahead(std::span<BankRef *const> banks);
+    bool has_stalled();
+    void read_ahead(std::span<BankRef *const> banks, const ggml_tensor *input);
     void issue();
     void end();
     void drop_ahead();
@@ -112,6 +115,9 @@ class LayerVisit {
     // Of a prompt's next layer, in rooms and free slots that this one does not need.
     std::unique_ptr<LayerReads> ahead_;
     bool reads_ahead_ = false;
+    uint64_t last_ns_ = 0;                 // when has_stalled() was asked last
+    uint64_t last_stall_ns_ = 0;           // and the store's stall then
+    std::vector<uint32_t> votes_;          // by expert of the next layer: rows that would select it
     std::vector<uint16_t> ahead_experts_;  // to be read
     std::vector<uint16_t> ahead_banks_;    // in the order they are needed
 

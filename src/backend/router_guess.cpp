@@ -106,4 +106,21 @@ bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t coun
     return true;
 }
 
+bool RouterGuess::votes(uint16_t layer, const ggml_tensor &input, int64_t most_rows, size_t count,
+                        std::vector<uint32_t> &votes) {
+    votes.assign(static_cast<size_t>(routers_[layer].weight->ne[1]), 0);
+    const int64_t rows = std::min(most_rows, input.ne[2]);
+    for (int64_t r = 0; r < rows; ++r) {
+        const int64_t token = r * input.ne[2] / rows;
+        const auto *row = reinterpret_cast<const float *>(static_cast<const char *>(input.data) + token * input.nb[2]);
+        if (!top(layer, row, input.ne[0], count, highest_)) {
+            return false;
+        }
+        for (const int32_t expert : highest_) {
+            ++votes[static_cast<size_t>(expert)];
+        }
+    }
+    return true;
+}
+
 }  // namespace bmoe::backend

@@ -26,6 +26,10 @@ class RouterGuess {
     // that is not how long it is. Any thread, one at a time.
     bool top(uint16_t layer, const float *input, int64_t n, size_t count, std::vector<int32_t> &experts);
 
+    // By expert: how many rows of `input`, F32 of [n, 1 or more, tokens], have it among their `count` highest. Asks at most
+    // `most_rows` of them, spread evenly over the tokens. False as for top().
+    bool votes(uint16_t layer, const ggml_tensor &input, int64_t most_rows, size_t count, std::vector<uint32_t> &votes);
+
   private:
     struct Router {
         const ggml_tensor *weight = nullptr;          // [n, experts]
@@ -35,6 +39,7 @@ class RouterGuess {
     std::vector<Router> routers_;
     std::vector<float> scores_;
     std::vector<std::byte> input_;
+    std::vector<int32_t> highest_;
 };
 
 // True for tensors that routers have: part of their names in every architecture of llama.cpp.

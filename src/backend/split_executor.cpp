@@ -36,6 +36,7 @@ struct SplitExecutor::Segment {
     int end = 0;
     const ggml_tensor *ids = nullptr;
     const ggml_tensor *weights = nullptr;
+    const ggml_tensor *input = nullptr;  // of the first product, if it is not computed in the segment
 };
 
 struct SplitExecutor::Phase {
@@ -107,16 +108,24 @@ SplitExecutor::Segment SplitExecutor::next_segment(ggml_cgraph *graph, int begin
             continue;
         }
         const ggml_tensor *ids = node->src[2];
-        bool computed_here = false;
-        for (int j = begin; j < i; ++j) {
-            computed_here = computed_here || storage(ggml_graph_node(graph, j)) == storage(ids);
-        }
+        const auto is_computed_here = [&](const ggml_tensor *tensor) {
+            for (int j = begin; j < i; ++j) {
+                const ggml_tensor *other = ggml_graph_node(graph, j);
+                if (!is_view(other) && storage(other) == storage(tensor)) {
+                    return true;
+                }
+            }
+            return false;
+        };
         const bool other_visit =
             segment.ids != nullptr && (bank->layer != banks_.front()->layer || ids->data != segment.ids->data);
         if (i > begin &&
-            (computed_here || other_visit || std::find(banks_.begin(), banks_.end(), bank) != banks_.end())) {
+            (is_computed_here(ids) || other_visit || std::find(banks_.begin(), banks_.end(), bank) != banks_.end())) {
             segment.end = i;
             break;
+        }
+        if (segment.ids == nullptr && !is_computed_here(node->src[1])) {
+            segment.input = node->src[1];
         }
         segment.ids = ids;
         banks_.push_back(bank);
@@ -127,7 +136,7 @@ SplitExecutor::Segment SplitExecutor::next_segment(ggml_cgraph *graph, int begin
 ggml_status SplitExecutor::run_segment(ggml_cgraph *graph, const Segment &segment) {
     ExpertStore *store = banks_.empty() ? nullptr : banks_.front()->store;
     if (store != nullptr) {
-        if (store->has_error() || !store->visit().enter(banks_, segment.ids, segment.weights)) {
+        if (store->has_error() || !store->visit().enter(banks_, segment.ids, segment.weights, segment.input)) {
             return GGML_STATUS_FAILED;
         }
         if (!store->options().overlap) {
