@@ -26,9 +26,12 @@ constexpr Variant kVariants[] = {
 constexpr int kMemoryGib[] = {3, 4, 6, 8, 11};
 constexpr int kCacheMib[] = {0, 500, 1000, 2000, 4000};
 constexpr uint32_t kPrompts[] = {64, 512, 2048, 8192};
+constexpr uint32_t kPromptsByUbatch[] = {2048, 8192};
+constexpr uint32_t kUbatches[] = {512, 2048};
 constexpr int kReplayPercent[] = {10, 15, 20, 25};
 constexpr uint32_t kTokensAfterPrefill = 4;
 constexpr uint32_t kWholePrompt = 512;
+constexpr uint32_t kLongPrompt = 512;
 
 uint64_t gib(int n) { return static_cast<uint64_t>(n) * 1024; }
 
@@ -61,6 +64,10 @@ std::vector<Cell> streaming_cells() {
     for (const int cache : kCacheMib) {
         cells.push_back(streaming(cat("decode-6g-", cache), gib(6), cat(cache)));
     }
+    // What a long prompt leaves in the cache for the tokens after it.
+    Cell after = streaming(cat("decode-6g-auto-after-", kLongPrompt), gib(6), "auto");
+    after.prompt_tokens = kLongPrompt;
+    cells.push_back(std::move(after));
     // A prompt that uses almost every expert, so that little is left to read.
     Cell all = streaming("decode-whole", 0, "whole");
     all.prompt_tokens = kWholePrompt;
@@ -93,9 +100,24 @@ void add_replays(std::vector<Cell> &cells) {
     }
 }
 
+Cell with_ubatch(Cell cell, uint32_t tokens) {
+    cell.name += cat("-ub", tokens);
+    cell.settings["ubatch"] = cat(tokens);
+    return cell;
+}
+
+void add_ubatches(std::vector<Cell> &cells) {
+    for (const uint32_t prompt : kPromptsByUbatch) {
+        const Cell prefill = find_cell(cells, cat("prefill-", prompt));
+        for (const uint32_t ubatch : kUbatches) {
+            cells.push_back(with_ubatch(prefill, ubatch));
+        }
+    }
+}
+
 // llama.cpp alone, for comparison.
 void add_plain(std::vector<Cell> &cells) {
-    for (const int memory : {6, 11}) {
+    for (const int memory : kMemoryGib) {
         for (const int read_ahead : {128, -1}) {
             Cell cell = whole(cat("mmap-", memory, "g-ra", read_ahead < 0 ? "default" : cat(read_ahead)), "mmap");
             // Rearranged weights are a copy in memory: the kernel would end the run.
@@ -116,11 +138,13 @@ void add_plain(std::vector<Cell> &cells) {
             cells.push_back(std::move(cell));
         }
     }
+    cells.push_back(with_ubatch(find_cell(cells, "resident-prefill-2048"), 2048));
 }
 
 std::vector<Cell> make_cells() {
     std::vector<Cell> cells = streaming_cells();
     add_variants(cells);
+    add_ubatches(cells);
     add_replays(cells);
     add_plain(cells);
     return cells;

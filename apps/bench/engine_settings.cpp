@@ -77,6 +77,10 @@ const Setting kSettings[] = {
      [](const std::string &value, Options &options) {
          options.lookahead = value == "auto" ? backend::Lookahead::kAuto : static_cast<int>(number(value));
      }},
+    {"io-threads",
+     [](const std::string &value, Options &options) { options.io_threads = static_cast<int>(number(value)); }},
+    {"ubatch", [](const std::string &value,
+                  Options &options) { options.n_ubatch = value == "auto" ? 0 : static_cast<uint32_t>(number(value)); }},
     {"repack", [](const std::string &value, Options &options) { options.repack = is_on(value); }},
     {"route-replay", [](const std::string &value, Options &options) { options.route_replay = value; }},
 };

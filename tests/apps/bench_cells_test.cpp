@@ -52,9 +52,18 @@ TEST(Cells, SayWhatTheirNamesSay) {
     EXPECT_EQ(find_cell(all_cells(), "decode-6g-2000-lru").settings.at("policy"), "lru");
     EXPECT_EQ(find_cell(all_cells(), "decode-11g-auto-serial").settings.at("overlap"), "off");
     EXPECT_EQ(find_cell(all_cells(), "prefill-8192").prompt_tokens, 8192U);
+    const Cell &after = find_cell(all_cells(), "decode-6g-auto-after-512");
+    EXPECT_EQ(after.prompt_tokens, 512U);
+    EXPECT_EQ(after.tokens, 0U) << "as the command line says";
+    EXPECT_EQ(find_cell(all_cells(), "mmap-3g-ra128").memory_mib, 3072U);
     EXPECT_EQ(find_cell(all_cells(), "mmap-11g-ra128").read_ahead_kib, 128);
     EXPECT_EQ(find_cell(all_cells(), "mmap-11g-radefault").read_ahead_kib, -1);
     EXPECT_EQ(find_cell(all_cells(), "resident-plain-prefill-512").settings.at("repack"), "off");
+    const Cell &prefill = find_cell(all_cells(), "prefill-8192-ub2048");
+    EXPECT_EQ(prefill.prompt_tokens, 8192U);
+    EXPECT_EQ(prefill.settings.at("ubatch"), "2048");
+    EXPECT_FALSE(find_cell(all_cells(), "prefill-2048").settings.contains("ubatch"));
+    EXPECT_EQ(find_cell(all_cells(), "resident-prefill-2048-ub2048").settings.at("mode"), "resident");
     const Cell &replay = find_cell(all_cells(), "replay-15pct-reap");
     EXPECT_TRUE(replay.replays);
     EXPECT_EQ(replay.settings.at("cache"), "15%");
