@@ -10,6 +10,8 @@ namespace bmoe::bench {
 
 namespace {
 
+constexpr const char *kWarmStart = "warm-start";
+
 // Every streaming cell exists in each of these variants too, as NAME-SUFFIX. A new one is a line here, and in
 // engine_settings.cpp if its setting is new.
 struct Variant {
@@ -21,6 +23,7 @@ constexpr Variant kVariants[] = {
     {"lru", "policy", "lru"},
     {"serial", "overlap", "off"},
     {"unguessed", "lookahead", "0"},
+    {"warm", kWarmStart, "on"},
 };
 
 constexpr int kMemoryGib[] = {3, 4, 6, 8, 11};
@@ -82,6 +85,9 @@ void add_variants(std::vector<Cell> &cells) {
     const std::vector<Cell> originals = cells;
     for (const Variant &variant : kVariants) {
         for (Cell cell : originals) {
+            if (std::string_view(variant.setting) == kWarmStart && cell.settings["cache"] == "0") {
+                continue;  // nothing to warm
+            }
             cell.name += cat("-", variant.suffix);
             cell.settings[variant.setting] = variant.value;
             cells.push_back(std::move(cell));
@@ -155,6 +161,8 @@ std::vector<Cell> make_cells() {
 }
 
 }  // namespace
+
+bool starts_warm(const Cell &cell) { return cell.settings.contains(kWarmStart); }
 
 const std::vector<Cell> &all_cells() {
     static const std::vector<Cell> cells = make_cells();

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "bench/engine_settings.h"
+#include "bench/prompt_cut.h"
 #include "bench/statistics.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
@@ -38,25 +39,11 @@ std::string read_text(const std::string &path) {
     return text.str();
 }
 
-struct Prompt {
-    std::vector<llama_token> tokens;
-    uint32_t repeats = 1;  // of the text, to have enough
-};
-
-Prompt make_prompt(const engine::Engine &engine, const std::string &path, size_t n_tokens) {
+Prompt make_prompt(const engine::Engine &engine, const json &request) {
+    const std::string path = request.at("prompt");
     const std::string text = read_text(path);
-    Prompt prompt;
-    prompt.tokens = engine.tokenize(text, true);
-    const std::vector<llama_token> again = engine.tokenize(text, false);
-    if (again.empty()) {
-        throw Error(cat(path, ": the model's tokenizer makes no tokens of it; give another text with --prompt"));
-    }
-    while (prompt.tokens.size() < n_tokens) {
-        prompt.tokens.insert(prompt.tokens.end(), again.begin(), again.end());
-        ++prompt.repeats;
-    }
-    prompt.tokens.resize(n_tokens);
-    return prompt;
+    return cut_prompt({path, engine.tokenize(text, true), engine.tokenize(text, false)}, request.at("prompt_skip"),
+                      request.at("prompt_tokens"));
 }
 
 engine::Options engine_options(const json &request) {
@@ -167,6 +154,22 @@ json figures_of(const engine::Engine &engine, const engine::GenerationStats &sta
     return figures;
 }
 
+// Opens the engine and closes it again.
+json measure(const json &request, const engine::Options &options, Clock::time_point start) {
+    engine::Engine engine(options);
+    const Prompt prompt = make_prompt(engine, request);
+    const double before_prompt = std::chrono::duration<double>(Clock::now() - start).count();
+    engine::GenerationStats stats;
+    engine::generate(
+        engine, prompt.tokens, request.at("tokens"), [](std::string_view) { return true; }, stats,
+        engine::AtEnd::kGoOn);
+    json figures = figures_of(engine, stats);
+    figures["mode"] = request.at("settings").at("mode");
+    figures["prompt_repeats"] = prompt.repeats;
+    figures["first_token_seconds"] = before_prompt + stats.prompt.seconds;
+    return figures;
+}
+
 }  // namespace
 
 void run_one(const std::string &text) {
@@ -175,18 +178,8 @@ void run_one(const std::string &text) {
     engine::Options options = engine_options(request);
     std::vector<std::string> notes;
     options.on_note = [&](const std::string &note) { notes.push_back(note); };
-    engine::Engine engine(options);
-    const Prompt prompt = make_prompt(engine, request.at("prompt"), request.at("prompt_tokens"));
-    const double before_prompt = std::chrono::duration<double>(Clock::now() - start).count();
-    engine::GenerationStats stats;
-    engine::generate(
-        engine, prompt.tokens, request.at("tokens"), [](std::string_view) { return true; }, stats,
-        engine::AtEnd::kGoOn);
-    json figures = figures_of(engine, stats);
-    figures["mode"] = request.at("settings").at("mode");
-    figures["notes"] = notes;
-    figures["prompt_repeats"] = prompt.repeats;
-    figures["first_token_seconds"] = before_prompt + stats.prompt.seconds;
+    json figures = measure(request, options, start);
+    figures["notes"] = notes;  // those of closing too
     std::printf("%s\n", figures.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
 }
 

@@ -59,6 +59,9 @@ TEST(Cells, SayWhatTheirNamesSay) {
     EXPECT_EQ(find_cell(all_cells(), "mmap-11g-ra128").read_ahead_kib, 128);
     EXPECT_EQ(find_cell(all_cells(), "mmap-11g-radefault").read_ahead_kib, -1);
     EXPECT_EQ(find_cell(all_cells(), "resident-plain-prefill-512").settings.at("repack"), "off");
+    EXPECT_TRUE(starts_warm(find_cell(all_cells(), "decode-6g-auto-warm")));
+    EXPECT_FALSE(starts_warm(find_cell(all_cells(), "decode-6g-auto")));
+    EXPECT_THROW(find_cell(all_cells(), "decode-6g-0-warm"), Error) << "there is no cache to warm";
     const Cell &prefill = find_cell(all_cells(), "prefill-8192-ub2048");
     EXPECT_EQ(prefill.prompt_tokens, 8192U);
     EXPECT_EQ(prefill.settings.at("ubatch"), "2048");

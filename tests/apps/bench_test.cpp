@@ -16,8 +16,8 @@ const std::string kModel = std::string(BMOE_TINY_MODELS) + "/qwen3moe.gguf";
 class Bench : public testing::Test {
   protected:
     // The page cache is left alone: other tests run on this machine.
-    Finished bench(const std::string &arguments) {
-        return run_command(quoted(BMOE_BENCH) + " " + arguments + " -m " + quoted(kModel) +
+    Finished bench(const std::string &arguments, const std::string &model = kModel) {
+        return run_command(quoted(BMOE_BENCH) + " " + arguments + " -m " + quoted(model) +
                            " --pairs 1 --tokens 4 --threads 2 --drop-cache none --out " + quoted(out_));
     }
 
@@ -85,6 +85,31 @@ TEST_F(Bench, ReplaysATraceWithAShareOfTheExpertsCached) {
     EXPECT_GT(figures.at("hit_rate"), 0.6);
 }
 
+TEST_F(Bench, StartsWarmFromAProfileOfOtherText) {
+    const Finished run = bench("compare decode-6g-auto-warm decode-6g-auto", BMOE_DEMO_MODEL);
+    EXPECT_EQ(run.status, 0) << run.out << run.err;
+    const auto lines = results();
+    ASSERT_EQ(lines.size(), 2U);
+    const nlohmann::json &warm = lines[0];
+    EXPECT_GT(warm.at("figures").at("warmed_bytes"), 0) << warm.dump();
+    EXPECT_EQ(warm.at("figures").at("notes"), nlohmann::json::array()) << "the profile is used, and written at the end";
+    EXPECT_EQ(warm.at("request").at("prompt_skip"), 0);
+    EXPECT_EQ(warm.at("profile").at("request").at("prompt_skip"), 64);
+    EXPECT_EQ(lines[1].at("figures").at("warmed_bytes"), 0);
+}
+
+TEST_F(Bench, HasNoProfileOfATextThatEndsWithThePrompt) {
+    const std::string text = scratch_.file("short.txt");
+    std::ofstream(text) << "In the beginning God created the heaven and the earth.\n";
+    const Finished run = bench("compare decode-6g-auto-warm decode-6g-auto --prompt " + quoted(text), BMOE_DEMO_MODEL);
+    EXPECT_EQ(run.status, 1) << run.out << run.err;
+    const auto lines = results();
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_NE(lines[0].at("error").get<std::string>().find("is too short"), std::string::npos) << lines[0].dump();
+    EXPECT_EQ(lines[1].at("ok"), true) << lines[1].dump();
+    EXPECT_GT(lines[1].at("figures").at("prompt_repeats"), 1);
+}
+
 TEST_F(Bench, RecordsARunThatFails) {
     const Finished run = bench("compare decode-6g-4000 decode-6g-0 --prompt " + quoted(scratch_.file("missing")));
     EXPECT_EQ(run.status, 1) << run.out << run.err;
@@ -95,10 +120,10 @@ TEST_F(Bench, RecordsARunThatFails) {
 }
 
 TEST_F(Bench, KnowsTheSettingsOfAllKindsOfCells) {
-    const Finished run =
-        bench("run --cells decode-whole-serial,decode-6g-0-lru,mmap-6g-radefault,resident,prefill-512");
+    const Finished run = bench(
+        "run --cells decode-whole-serial,decode-6g-0-lru,mmap-6g-radefault,resident,prefill-512,prefill-2048-ub512");
     EXPECT_EQ(run.status, 0) << run.out << run.err;
-    EXPECT_EQ(results().size(), 5U);
+    EXPECT_EQ(results().size(), 6U);
 }
 
 TEST_F(Bench, RefusesAnUnknownCellAndAModelThatIsNotThere) {
