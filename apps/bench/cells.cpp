@@ -10,6 +10,8 @@ namespace bmoe::bench {
 
 namespace {
 
+constexpr const char *kWarmStart = "warm-start";
+
 // Every streaming cell exists in each of these variants too, as NAME-SUFFIX. A new one is a line here, and in
 // engine_settings.cpp if its setting is new.
 struct Variant {
@@ -21,14 +23,18 @@ constexpr Variant kVariants[] = {
     {"lru", "policy", "lru"},
     {"serial", "overlap", "off"},
     {"unguessed", "lookahead", "0"},
+    {"warm", kWarmStart, "on"},
 };
 
 constexpr int kMemoryGib[] = {3, 4, 6, 8, 11};
 constexpr int kCacheMib[] = {0, 500, 1000, 2000, 4000};
 constexpr uint32_t kPrompts[] = {64, 512, 2048, 8192};
+constexpr uint32_t kPromptsByUbatch[] = {2048, 8192};
+constexpr uint32_t kUbatches[] = {512, 2048};
 constexpr int kReplayPercent[] = {10, 15, 20, 25};
 constexpr uint32_t kTokensAfterPrefill = 4;
 constexpr uint32_t kWholePrompt = 512;
+constexpr uint32_t kLongPrompt = 512;
 
 uint64_t gib(int n) { return static_cast<uint64_t>(n) * 1024; }
 
@@ -61,6 +67,10 @@ std::vector<Cell> streaming_cells() {
     for (const int cache : kCacheMib) {
         cells.push_back(streaming(cat("decode-6g-", cache), gib(6), cat(cache)));
     }
+    // What a long prompt leaves in the cache for the tokens after it.
+    Cell after = streaming(cat("decode-6g-auto-after-", kLongPrompt), gib(6), "auto");
+    after.prompt_tokens = kLongPrompt;
+    cells.push_back(std::move(after));
     // A prompt that uses almost every expert, so that little is left to read.
     Cell all = streaming("decode-whole", 0, "whole");
     all.prompt_tokens = kWholePrompt;
@@ -75,6 +85,9 @@ void add_variants(std::vector<Cell> &cells) {
     const std::vector<Cell> originals = cells;
     for (const Variant &variant : kVariants) {
         for (Cell cell : originals) {
+            if (std::string_view(variant.setting) == kWarmStart && cell.settings["cache"] == "0") {
+                continue;  // nothing to warm
+            }
             cell.name += cat("-", variant.suffix);
             cell.settings[variant.setting] = variant.value;
             cells.push_back(std::move(cell));
@@ -93,9 +106,24 @@ void add_replays(std::vector<Cell> &cells) {
     }
 }
 
+Cell with_ubatch(Cell cell, uint32_t tokens) {
+    cell.name += cat("-ub", tokens);
+    cell.settings["ubatch"] = cat(tokens);
+    return cell;
+}
+
+void add_ubatches(std::vector<Cell> &cells) {
+    for (const uint32_t prompt : kPromptsByUbatch) {
+        const Cell prefill = find_cell(cells, cat("prefill-", prompt));
+        for (const uint32_t ubatch : kUbatches) {
+            cells.push_back(with_ubatch(prefill, ubatch));
+        }
+    }
+}
+
 // llama.cpp alone, for comparison.
 void add_plain(std::vector<Cell> &cells) {
-    for (const int memory : {6, 11}) {
+    for (const int memory : kMemoryGib) {
         for (const int read_ahead : {128, -1}) {
             Cell cell = whole(cat("mmap-", memory, "g-ra", read_ahead < 0 ? "default" : cat(read_ahead)), "mmap");
             // Rearranged weights are a copy in memory: the kernel would end the run.
@@ -116,11 +144,13 @@ void add_plain(std::vector<Cell> &cells) {
             cells.push_back(std::move(cell));
         }
     }
+    cells.push_back(with_ubatch(find_cell(cells, "resident-prefill-2048"), 2048));
 }
 
 std::vector<Cell> make_cells() {
     std::vector<Cell> cells = streaming_cells();
     add_variants(cells);
+    add_ubatches(cells);
     add_replays(cells);
     add_plain(cells);
     return cells;
@@ -131,6 +161,8 @@ std::vector<Cell> make_cells() {
 }
 
 }  // namespace
+
+bool starts_warm(const Cell &cell) { return cell.settings.contains(kWarmStart); }
 
 const std::vector<Cell> &all_cells() {
     static const std::vector<Cell> cells = make_cells();

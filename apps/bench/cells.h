@@ -19,6 +19,9 @@ struct Cell {
     std::map<std::string, std::string> settings;  // of the engine; engine_settings.h knows their names
 };
 
+// Whether its runs start with a profile of the experts used most. The session makes it, by a run of the cell on other text.
+bool starts_warm(const Cell &cell);
+
 // All cells, in the order in which they are listed. Names are unique.
 const std::vector<Cell> &all_cells();
 

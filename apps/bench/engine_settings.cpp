@@ -64,6 +64,10 @@ void set_policy(const std::string &value, Options &options) {
     options.policy = value == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;
 }
 
+void set_ubatch(const std::string &value, Options &options) {
+    options.n_ubatch = value == "auto" ? 0 : static_cast<uint32_t>(number(value));
+}
+
 struct Setting {
     const char *name;
     void (*apply)(const std::string &value, Options &options);
@@ -77,6 +81,11 @@ const Setting kSettings[] = {
      [](const std::string &value, Options &options) {
          options.lookahead = value == "auto" ? backend::Lookahead::kAuto : static_cast<int>(number(value));
      }},
+    {"io-threads",
+     [](const std::string &value, Options &options) { options.io_threads = static_cast<int>(number(value)); }},
+    {"ubatch", set_ubatch},
+    {"warm-start", [](const std::string &value, Options &options) { options.warm_start = is_on(value); }},
+    {"profile", [](const std::string &value, Options &options) { options.profile = value; }},
     {"repack", [](const std::string &value, Options &options) { options.repack = is_on(value); }},
     {"route-replay", [](const std::string &value, Options &options) { options.route_replay = value; }},
 };

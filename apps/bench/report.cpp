@@ -20,6 +20,8 @@ struct Column {
 constexpr Column kMedians[] = {
     {"decode_tokens_per_second", "tok/s", 1, 2},
     {"step_median_seconds", "step ms", 1e3, 1},
+    {"first_tokens_seconds", "first 8 ms", 1e3, 1},
+    {"first_tokens_ratio", "/later", 1, 2},
     {"mib_per_token", "MiB/tok", 1, 1},
     {"hit_rate", "hit %", 100, 1},
     {"stall_seconds", "stall s", 1, 2},
@@ -36,11 +38,9 @@ constexpr Column kMedians[] = {
 };
 
 constexpr Column kRatios[] = {
-    {"decode_tokens_per_second", "tok/s", 1, 3},
-    {"step_median_seconds", "step ms", 1, 3},
-    {"mib_per_token", "MiB/tok", 1, 3},
-    {"first_token_seconds", "first s", 1, 3},
-    {"prompt_tokens_per_second", "prompt tok/s", 1, 3},
+    {"decode_tokens_per_second", "tok/s", 1, 3},  {"step_median_seconds", "step ms", 1, 3},
+    {"first_tokens_seconds", "first 8 ms", 1, 3}, {"mib_per_token", "MiB/tok", 1, 3},
+    {"first_token_seconds", "first s", 1, 3},     {"prompt_tokens_per_second", "prompt tok/s", 1, 3},
 };
 
 std::string number(double value, int decimals) {

@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
 #include "bench/engine_settings.h"
+#include "bench/prompt_cut.h"
 #include "bench/statistics.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
@@ -25,6 +27,8 @@ double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 json per(double value, double unit) { return unit > 0 ? json(value / unit) : json(); }
 
+json measured(const std::optional<double> &value) { return value ? json(*value) : json(); }
+
 std::string read_text(const std::string &path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
@@ -35,25 +39,11 @@ std::string read_text(const std::string &path) {
     return text.str();
 }
 
-struct Prompt {
-    std::vector<llama_token> tokens;
-    uint32_t repeats = 1;  // of the text, to have enough
-};
-
-Prompt make_prompt(const engine::Engine &engine, const std::string &path, size_t n_tokens) {
+Prompt make_prompt(const engine::Engine &engine, const json &request) {
+    const std::string path = request.at("prompt");
     const std::string text = read_text(path);
-    Prompt prompt;
-    prompt.tokens = engine.tokenize(text, true);
-    const std::vector<llama_token> again = engine.tokenize(text, false);
-    if (again.empty()) {
-        throw Error(cat(path, ": the model's tokenizer makes no tokens of it; give another text with --prompt"));
-    }
-    while (prompt.tokens.size() < n_tokens) {
-        prompt.tokens.insert(prompt.tokens.end(), again.begin(), again.end());
-        ++prompt.repeats;
-    }
-    prompt.tokens.resize(n_tokens);
-    return prompt;
+    return cut_prompt({path, engine.tokenize(text, true), engine.tokenize(text, false)}, request.at("prompt_skip"),
+                      request.at("prompt_tokens"));
 }
 
 engine::Options engine_options(const json &request) {
@@ -67,11 +57,32 @@ engine::Options engine_options(const json &request) {
     return options;
 }
 
+constexpr const char *kExpertFigures[] = {
+    "prompt_read_bytes",
+    "prompt_read_gib_per_second",
+    "prompt_stall_seconds",
+    "warmed_bytes",
+    "cache_mib",
+    "policy",
+    "hit_rate",
+    "read_bytes",
+    "mib_per_token",
+    "read_gib_per_second",
+    "stall_seconds",
+    "o_direct",
+    "huge_pages",
+    "bound_compute_seconds",
+    "bound_io_seconds",
+    "bound_reached",
+    "disk_gib_per_second",
+    "guesses_started",
+    "guesses_right",
+    "guessable_misses",
+    "wasted_bytes",
+};
+
 void add_expert_figures(json &figures, const engine::Engine &engine, const engine::GenerationStats &stats) {
-    for (const char *name :
-         {"prompt_read_bytes", "cache_mib", "policy", "hit_rate", "read_bytes", "mib_per_token", "read_gib_per_second",
-          "stall_seconds", "o_direct", "huge_pages", "bound_compute_seconds", "bound_io_seconds", "bound_reached",
-          "disk_gib_per_second", "guesses_started", "guesses_right", "guessable_misses", "wasted_bytes"}) {
+    for (const char *name : kExpertFigures) {
         figures[name] = nullptr;
     }
     if (engine.store() == nullptr || engine.store()->cache() == nullptr) {
@@ -80,7 +91,12 @@ void add_expert_figures(json &figures, const engine::Engine &engine, const engin
     const backend::StoreCounters &decode = stats.decode.experts;
     const cache::ExpertCache &cache = *engine.store()->cache();
     const auto bytes = static_cast<double>(decode.reads.bytes);
-    figures["prompt_read_bytes"] = stats.prompt.experts.reads.bytes;
+    const backend::StoreCounters &prompt = stats.prompt.experts;
+    figures["prompt_read_bytes"] = prompt.reads.bytes;
+    figures["prompt_read_gib_per_second"] =
+        per(static_cast<double>(prompt.reads.bytes) / kMiB / 1024, seconds(prompt.reads.active_ns));
+    figures["prompt_stall_seconds"] = seconds(prompt.stall_ns);
+    figures["warmed_bytes"] = engine.store()->warmed_bytes();
     figures["cache_mib"] = static_cast<double>(cache.usage().mapped_bytes) / kMiB;
     figures["policy"] = cache.policy() != nullptr ? cache.policy()->name() : "none";
     figures["hit_rate"] =
@@ -93,10 +109,10 @@ void add_expert_figures(json &figures, const engine::Engine &engine, const engin
     figures["huge_pages"] = cache.usage().huge_pages;
     const telemetry::BoundInput input = engine::bound_input(engine, stats);
     const telemetry::Bound bound = telemetry::bound_of(input);
-    const auto measured = [](double value) { return value < 0 ? json() : json(value); };
-    figures["bound_compute_seconds"] = measured(bound.compute);
-    figures["bound_io_seconds"] = measured(bound.io);
-    figures["bound_reached"] = measured(bound.reached);
+    const auto unless_negative = [](double value) { return value < 0 ? json() : json(value); };
+    figures["bound_compute_seconds"] = unless_negative(bound.compute);
+    figures["bound_io_seconds"] = unless_negative(bound.io);
+    figures["bound_reached"] = unless_negative(bound.reached);
     figures["disk_gib_per_second"] = per(input.bandwidth, kMiB * 1024);
     figures["guesses_started"] = decode.lookahead.started;
     figures["guesses_right"] = decode.lookahead.adopted;
@@ -111,7 +127,7 @@ json figures_of(const engine::Engine &engine, const engine::GenerationStats &sta
         in_steps += step;
     }
     const telemetry::ProcessUsage &usage = stats.decode.usage;
-    const auto step_median = median(stats.step_seconds);
+    const FirstTokens first = first_tokens(stats.step_seconds);
     const int64_t rss = telemetry::peak_rss_bytes();
     json figures = {
         {"mode_note", engine.report().mode_note},
@@ -122,7 +138,9 @@ json figures_of(const engine::Engine &engine, const engine::GenerationStats &sta
         {"prompt_tokens_per_second", per(stats.prompt_tokens, stats.prompt.seconds)},
         {"generated", stats.generated},
         {"step_seconds", stats.step_seconds},
-        {"step_median_seconds", step_median ? json(*step_median) : json()},
+        {"step_median_seconds", measured(median(stats.step_seconds))},
+        {"first_tokens_seconds", measured(first.seconds)},
+        {"first_tokens_ratio", measured(first.ratio)},
         {"decode_seconds", stats.decode.seconds},
         {"decode_tokens_per_second", per(steps, in_steps)},
         {"user_seconds", usage.user_seconds},
@@ -136,6 +154,22 @@ json figures_of(const engine::Engine &engine, const engine::GenerationStats &sta
     return figures;
 }
 
+// Opens the engine and closes it again.
+json measure(const json &request, const engine::Options &options, Clock::time_point start) {
+    engine::Engine engine(options);
+    const Prompt prompt = make_prompt(engine, request);
+    const double before_prompt = std::chrono::duration<double>(Clock::now() - start).count();
+    engine::GenerationStats stats;
+    engine::generate(
+        engine, prompt.tokens, request.at("tokens"), [](std::string_view) { return true; }, stats,
+        engine::AtEnd::kGoOn);
+    json figures = figures_of(engine, stats);
+    figures["mode"] = request.at("settings").at("mode");
+    figures["prompt_repeats"] = prompt.repeats;
+    figures["first_token_seconds"] = before_prompt + stats.prompt.seconds;
+    return figures;
+}
+
 }  // namespace
 
 void run_one(const std::string &text) {
@@ -144,18 +178,8 @@ void run_one(const std::string &text) {
     engine::Options options = engine_options(request);
     std::vector<std::string> notes;
     options.on_note = [&](const std::string &note) { notes.push_back(note); };
-    engine::Engine engine(options);
-    const Prompt prompt = make_prompt(engine, request.at("prompt"), request.at("prompt_tokens"));
-    const double before_prompt = std::chrono::duration<double>(Clock::now() - start).count();
-    engine::GenerationStats stats;
-    engine::generate(
-        engine, prompt.tokens, request.at("tokens"), [](std::string_view) { return true; }, stats,
-        engine::AtEnd::kGoOn);
-    json figures = figures_of(engine, stats);
-    figures["mode"] = request.at("settings").at("mode");
-    figures["notes"] = notes;
-    figures["prompt_repeats"] = prompt.repeats;
-    figures["first_token_seconds"] = before_prompt + stats.prompt.seconds;
+    json figures = measure(request, options, start);
+    figures["notes"] = notes;  // those of closing too
     std::printf("%s\n", figures.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
 }
 

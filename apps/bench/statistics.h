@@ -1,4 +1,4 @@
-// Medians, and ratios of interleaved runs.
+// Medians, how a decode begins, and ratios of interleaved runs.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,14 @@ namespace bmoe::bench {
 
 // The mean of the two middle values where their number is even; empty without values.
 std::optional<double> median(std::vector<double> values);
+
+// How decoding begins. `seconds`: mean of the first 8 steps, empty with fewer. `ratio`: that over the median of the steps after
+// the 32nd, empty with fewer than 40 steps.
+struct FirstTokens {
+    std::optional<double> seconds;
+    std::optional<double> ratio;
+};
+FirstTokens first_tokens(std::span<const double> step_seconds);
 
 struct Spread {
     double median = 0;

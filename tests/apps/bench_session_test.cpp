@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -112,6 +113,65 @@ TEST_F(SessionTest, RefusesToReplayWithoutATraceBeforeTheFirstRun) {
     options_.trace = "t.csv";
     run();
     EXPECT_EQ(lines()[1].at("request").at("settings").at("route-replay"), "t.csv");
+}
+
+TEST_F(SessionTest, ACellThatStartsWarmGetsItsProfileFromOtherText) {
+    // Like a run, the script replaces the profile it is given. What it was asked, and the profile it found, is kept.
+    program(
+        "profile=$(echo \"$2\" | sed -n 's/.*\"profile\":\"\\([^\"]*\\)\".*/\\1/p')\n"
+        "echo \"$2\" >> " +
+        scratch_.file("asked") + "\ncat \"$profile\" >> " + scratch_.file("found") +
+        "\nif [ -e \"$profile\" ]; then echo measured; else echo learned; fi > \"$profile.new\"\n"
+        "mv \"$profile.new\" \"$profile\"\n" +
+        print(1));
+    cells_.resize(1);
+    cells_[0].settings["warm-start"] = "on";
+    cells_[0].prompt_tokens = 48;
+    for (const RunRecord &record : run()) {
+        EXPECT_TRUE(record.ok()) << record.error;
+    }
+    std::vector<nlohmann::json> asked;
+    std::ifstream requests(scratch_.file("asked"));
+    for (std::string line; std::getline(requests, line);) {
+        asked.push_back(nlohmann::json::parse(line));
+    }
+    ASSERT_EQ(asked.size(), 3U);
+    EXPECT_EQ(asked[0].at("prompt_skip"), 48);
+    std::ostringstream found;
+    found << std::ifstream(scratch_.file("found")).rdbuf();
+    EXPECT_EQ(found.str(), "learned\nlearned\n") << "not what the first measured run made of it";
+
+    const auto written = lines();
+    ASSERT_EQ(written.size(), 2U) << "the first run is not recorded";
+    for (size_t i = 0; i < written.size(); ++i) {
+        EXPECT_EQ(written[i].at("request"), asked[i + 1]);
+        EXPECT_EQ(written[i].at("request").at("prompt_skip"), 0);
+        EXPECT_EQ(written[i].at("profile").at("request"), asked[0]);
+        EXPECT_FALSE(written[i].at("profile").at("made_by").get<std::string>().empty());
+    }
+    EXPECT_NE(progress_.str().find("makes its profile"), std::string::npos) << progress_.str();
+    const std::filesystem::path profile = asked[0].at("settings").at("profile").get<std::string>();
+    EXPECT_FALSE(std::filesystem::exists(profile.parent_path())) << profile;
+}
+
+TEST_F(SessionTest, ACellWithoutItsProfileHasFailed) {
+    cells_[0].settings["warm-start"] = "on";
+    program("case \"$2\" in *warm-start*) echo 'error: no room' >&2; exit 1;; *) " + print(2) + ";; esac");
+    const auto failed = run();
+    ASSERT_EQ(failed.size(), 4U);
+    for (const size_t warm : {0, 2}) {
+        EXPECT_NE(failed[warm].error.find("makes the cell's profile failed"), std::string::npos) << failed[warm].error;
+        EXPECT_NE(failed[warm].error.find("error: no room"), std::string::npos) << failed[warm].error;
+        EXPECT_TRUE(failed[warm + 1].ok());
+    }
+    EXPECT_TRUE(lines()[0].at("profile").contains("request"));
+    EXPECT_TRUE(lines()[1].at("profile").is_null());
+
+    figures_["notes"] = {"warm start: disk full"};
+    program(print(2));
+    const auto without = run();
+    EXPECT_NE(without[0].error.find("wrote none"), std::string::npos) << without[0].error;
+    EXPECT_NE(without[0].error.find("disk full"), std::string::npos) << without[0].error;
 }
 
 TEST_F(SessionTest, RefusesResultsThatCannotBeWritten) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "bench/statistics.h"
 
 namespace bmoe::bench {
@@ -12,6 +14,24 @@ TEST(Median, IsTheMiddleOrTheMeanOfTheTwoMiddleOnes) {
     EXPECT_EQ(median({5}), 5);
     EXPECT_EQ(median({9, 1, 5}), 5);
     EXPECT_EQ(median({9, 1, 5, 2}), 3.5);
+}
+
+TEST(FirstTokens, AreHeldAgainstTheStepsAfterThe32nd) {
+    std::vector<double> steps(40, 100.0);
+    std::fill_n(steps.begin(), 8, 3.0);
+    steps[0] = 11.0;
+    std::fill(steps.begin() + 32, steps.end(), 2.0);
+    EXPECT_EQ(first_tokens(steps).seconds, 4.0);
+    EXPECT_EQ(first_tokens(steps).ratio, 2.0);
+}
+
+TEST(FirstTokens, AreNotMeasuredWithFewSteps) {
+    const std::vector<double> steps(40, 1.0);
+    const std::span<const double> all(steps);
+    EXPECT_EQ(first_tokens(all.first(39)).seconds, 1.0);
+    EXPECT_EQ(first_tokens(all.first(39)).ratio, std::nullopt);
+    EXPECT_EQ(first_tokens(all.first(7)).seconds, std::nullopt);
+    EXPECT_EQ(first_tokens({}).seconds, std::nullopt);
 }
 
 TEST(RatioOfPairs, IsTakenWithinPairs) {

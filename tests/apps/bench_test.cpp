@@ -16,8 +16,8 @@ const std::string kModel = std::string(BMOE_TINY_MODELS) + "/qwen3moe.gguf";
 class Bench : public testing::Test {
   protected:
     // The page cache is left alone: other tests run on this machine.
-    Finished bench(const std::string &arguments) {
-        return run_command(quoted(BMOE_BENCH) + " " + arguments + " -m " + quoted(kModel) +
+    Finished bench(const std::string &arguments, const std::string &model = kModel) {
+        return run_command(quoted(BMOE_BENCH) + " " + arguments + " -m " + quoted(model) +
                            " --pairs 1 --tokens 4 --threads 2 --drop-cache none --out " + quoted(out_));
     }
 
@@ -49,16 +49,20 @@ TEST_F(Bench, RunsTwoCellsAndRecordsEveryFigure) {
         const bool streams = figures.at("mode") == "stream";
         for (const char *name : bench::figure_names()) {
             const bool of_experts = std::string(
-                                        "prompt_read_bytes cache_mib policy hit_rate read_bytes mib_per_token "
+                                        "prompt_read_bytes prompt_read_gib_per_second prompt_stall_seconds "
+                                        "warmed_bytes cache_mib policy hit_rate read_bytes mib_per_token "
                                         "read_gib_per_second stall_seconds o_direct huge_pages")
                                         .find(name) != std::string::npos;
             const bool may_be_missing =
-                std::string(name) == "route_replay" || std::string(name) == "read_gib_per_second";
+                std::string("route_replay read_gib_per_second first_tokens_seconds first_tokens_ratio").find(name) !=
+                std::string::npos;
             EXPECT_TRUE(may_be_missing || figures.at(name).is_null() == (of_experts && !streams)) << name;
         }
         EXPECT_EQ(figures.at("prompt_tokens"), 64);
         EXPECT_EQ(figures.at("generated"), 4);
         EXPECT_EQ(figures.at("step_seconds").size(), 3U);
+        EXPECT_TRUE(figures.at("first_tokens_seconds").is_null()) << "of 8 steps";
+        EXPECT_TRUE(figures.at("first_tokens_ratio").is_null()) << "of 40 steps";
         EXPECT_GT(figures.at("decode_tokens_per_second"), 0.0);
         EXPECT_GT(figures.at("first_token_seconds"), figures.at("prompt_seconds"));
     }
@@ -81,6 +85,31 @@ TEST_F(Bench, ReplaysATraceWithAShareOfTheExpertsCached) {
     EXPECT_GT(figures.at("hit_rate"), 0.6);
 }
 
+TEST_F(Bench, StartsWarmFromAProfileOfOtherText) {
+    const Finished run = bench("compare decode-6g-auto-warm decode-6g-auto", BMOE_DEMO_MODEL);
+    EXPECT_EQ(run.status, 0) << run.out << run.err;
+    const auto lines = results();
+    ASSERT_EQ(lines.size(), 2U);
+    const nlohmann::json &warm = lines[0];
+    EXPECT_GT(warm.at("figures").at("warmed_bytes"), 0) << warm.dump();
+    EXPECT_EQ(warm.at("figures").at("notes"), nlohmann::json::array()) << "the profile is used, and written at the end";
+    EXPECT_EQ(warm.at("request").at("prompt_skip"), 0);
+    EXPECT_EQ(warm.at("profile").at("request").at("prompt_skip"), 64);
+    EXPECT_EQ(lines[1].at("figures").at("warmed_bytes"), 0);
+}
+
+TEST_F(Bench, HasNoProfileOfATextThatEndsWithThePrompt) {
+    const std::string text = scratch_.file("short.txt");
+    std::ofstream(text) << "In the beginning God created the heaven and the earth.\n";
+    const Finished run = bench("compare decode-6g-auto-warm decode-6g-auto --prompt " + quoted(text), BMOE_DEMO_MODEL);
+    EXPECT_EQ(run.status, 1) << run.out << run.err;
+    const auto lines = results();
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_NE(lines[0].at("error").get<std::string>().find("is too short"), std::string::npos) << lines[0].dump();
+    EXPECT_EQ(lines[1].at("ok"), true) << lines[1].dump();
+    EXPECT_GT(lines[1].at("figures").at("prompt_repeats"), 1);
+}
+
 TEST_F(Bench, RecordsARunThatFails) {
     const Finished run = bench("compare decode-6g-4000 decode-6g-0 --prompt " + quoted(scratch_.file("missing")));
     EXPECT_EQ(run.status, 1) << run.out << run.err;
@@ -91,10 +120,10 @@ TEST_F(Bench, RecordsARunThatFails) {
 }
 
 TEST_F(Bench, KnowsTheSettingsOfAllKindsOfCells) {
-    const Finished run =
-        bench("run --cells decode-whole-serial,decode-6g-0-lru,mmap-6g-radefault,resident,prefill-512");
+    const Finished run = bench(
+        "run --cells decode-whole-serial,decode-6g-0-lru,mmap-6g-radefault,resident,prefill-512,prefill-2048-ub512");
     EXPECT_EQ(run.status, 0) << run.out << run.err;
-    EXPECT_EQ(results().size(), 5U);
+    EXPECT_EQ(results().size(), 6U);
 }
 
 TEST_F(Bench, RefusesAnUnknownCellAndAModelThatIsNotThere) {
