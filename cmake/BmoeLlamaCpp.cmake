@@ -1,7 +1,7 @@
 # llama.cpp as static libraries, built only as far as a target that is built needs them.
 #
 #   llama, ggml, ggml-base, ggml-cpu   as llama.cpp defines them
-#   llama-common                       its chat templates, sampling and argument helpers
+#   llama-common                       its chat templates and helpers, without the command line
 #   bmoe_ggml_internal                 the header folder of ggml's backend interface (ggml-backend-impl.h and others)
 #
 #   BMOE_LLAMA_CPP_SOURCE_DIR, BMOE_LLAMA_CPP_COMMIT ("unknown" outside git)
@@ -66,6 +66,8 @@ foreach(target llama ggml ggml-base ggml-cpu llama-common)
                             "that bmoe fetches.")
     endif()
 endforeach()
+
+include(BmoeTrimLlamaCpp)
 
 add_library(bmoe_ggml_internal INTERFACE)
 target_include_directories(bmoe_ggml_internal SYSTEM INTERFACE ${BMOE_LLAMA_CPP_SOURCE_DIR}/ggml/src)
