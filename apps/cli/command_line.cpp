@@ -175,7 +175,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
         ->check(CLI::IsMember({"auto", "on", "off"}))
         ->group("Computation");
     app.add_option("--ubatch", ubatch,
-                   "Prompt tokens computed at once, also -ub; auto: 512, or up to 2048 where the memory plan bears it")
+                   "Prompt tokens computed at once, also -ub; auto: 512, or fewer or more as memory allows")
         ->capture_default_str()
         ->check(CLI::Range(1, 1 << 20) | CLI::IsMember({"auto"}))
         ->group("Computation");

@@ -50,7 +50,9 @@ int default_threads() {
 constexpr uint32_t kUsualUbatch = 512;  // llama.cpp's
 constexpr uint32_t kSmallestUbatch = 64;
 constexpr uint32_t kLargestUbatch = 2048;
-constexpr uint64_t kUbatchShare = 16;  // of the cache that doubling the ubatch may take
+// Of the cache that doubling the ubatch may take. Computing 512 tokens usually takes longer than reading all experts, so that
+// larger ubatches gain little, and what they take is missed by every token after the prompt.
+constexpr uint64_t kUbatchShare = 100;
 
 // Program, vocabulary, graph metadata and allocator slack; the rest is itemised.
 uint64_t other_bytes() { return uint64_t{96} << 20; }
@@ -320,7 +322,9 @@ void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limi
         const uint32_t most = options.n_ctx == 0 ? kLargestUbatch : std::min(kLargestUbatch, options.n_ctx);
         while (fits(report_.plan) && report_.n_ubatch >= kUsualUbatch && 2 * report_.n_ubatch <= most) {
             const cache::MemoryPlan plan = try_ubatch(2 * report_.n_ubatch);
-            if (!fits(plan) || plan.items.compute > report_.plan.items.compute + report_.plan.slots / kUbatchShare) {
+            const uint64_t taken = options.cache_bytes.has_value() ? plan.total() - report_.plan.total()
+                                                                   : report_.plan.slots - plan.slots;
+            if (!fits(plan) || taken > report_.plan.slots / kUbatchShare) {
                 break;
             }
             report_.plan = plan;

@@ -53,8 +53,8 @@ struct Options {
 
     int threads = 0;        // compute threads; 0: one for each physical core, without efficiency cores
     uint32_t n_ctx = 4096;  // tokens of context; 0: what the model was trained with
-    // Prompt tokens computed at once. 0: 512, or when streaming as many as the memory plan bears: a prompt reads every expert
-    // once per ubatch, but each token of one takes memory from the cache.
+    // Prompt tokens computed at once. 0: 512; when streaming, up to 2048 where the cache loses next to nothing by it, and fewer
+    // where the plan would not fit otherwise. A prompt reads its experts once per ubatch.
     uint32_t n_ubatch = 0;
 
     // Called with 0..1 while the model loads, on the loading thread.
