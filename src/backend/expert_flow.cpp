@@ -31,19 +31,12 @@ void convert_row(ggml_type type, const void *from, std::byte *to, int64_t n) {
     }
 }
 
-// Memory of `rows` rows, each on cache lines of its own.
-size_t reserve_rows(std::vector<std::byte> &memory, ggml_type type, int64_t n, int64_t rows) {
-    const size_t stride = (ggml_row_size(type, n) + 63) / 64 * 64;
-    memory.resize(std::max(memory.size(), stride * static_cast<size_t>(rows) + 64));
-    return stride;
-}
-
-std::byte *row_at(const std::vector<std::byte> &memory, size_t stride, int64_t row) {
-    auto *start = const_cast<std::byte *>(memory.data());
-    return start + (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64 + static_cast<size_t>(row) * stride;
-}
-
 }  // namespace
+
+void ExpertFlow::Rows::resize(ggml_type type, int64_t n, int64_t rows) {
+    stride_ = whole_cache_lines(ggml_row_size(type, n));
+    lines_.reserve(stride_ * static_cast<size_t>(rows));
+}
 
 // An expert's product; threads take ranges of weight rows.
 struct ExpertFlow::Item {
@@ -101,10 +94,10 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
 
     const ggml_tensor *input = first_.front()->src[1];
     const ggml_type type = input_type(first_.front());
-    input_stride_ = reserve_rows(input_, type, input->ne[0], input->ne[1]);
+    input_.resize(type, input->ne[0], input->ne[1]);
     for (int64_t row = 0; row < input->ne[1]; ++row) {
         convert_row(type, static_cast<const char *>(input->data) + row * static_cast<int64_t>(input->nb[1]),
-                    row_at(input_, input_stride_, row), input->ne[0]);
+                    input_[row], input->ne[0]);
     }
     look_input_ = nullptr;
     if (store.lookahead().active() && input->ne[1] == 1) {
@@ -112,7 +105,7 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
         std::memcpy(look_memory_.data(), input->data, static_cast<size_t>(input->ne[0]) * sizeof(float));
         look_input_ = look_memory_.data();
     }
-    hidden_stride_ = reserve_rows(hidden_, input_type(nodes.last), nodes.last->src[1]->ne[0], top_k);
+    hidden_.resize(input_type(nodes.last), nodes.last->src[1]->ne[0], top_k);
     memory_->assign(first_, between_, top_k);
     while (chains_.size() < static_cast<size_t>(n_threads)) {
         chains_.push_back(std::make_unique<RowChain>());
@@ -221,8 +214,7 @@ void ExpertFlow::multiply(const Item &item, int64_t begin, int64_t end) const {
     const ggml_tensor &weights = *product.src[0];
     const RowKernel &kernel = row_kernel(weights.type);
     for (const RoutedRow &row : visit_->rows(item.index)) {
-        const std::byte *x = item.last ? row_at(hidden_, hidden_stride_, row.rank)
-                                       : row_at(input_, input_stride_, row.rank % product.src[1]->ne[1]);
+        const std::byte *x = item.last ? hidden_[row.rank] : input_[row.rank % product.src[1]->ne[1]];
         auto *out = begin + reinterpret_cast<float *>(item.last ? static_cast<std::byte *>(product.data) +
                                                                       row.rank * static_cast<int64_t>(product.nb[1])
                                                                 : memory_->row(&product, row.rank));
@@ -249,8 +241,7 @@ void ExpertFlow::complete_hidden(uint32_t index, int thread) {
     const ggml_tensor *hidden = nodes_.last->src[1];
     for (const RoutedRow &row : visit_->rows(index)) {
         chains_[thread]->run(row.rank);
-        convert_row(input_type(nodes_.last), memory_->row(hidden, row.rank), row_at(hidden_, hidden_stride_, row.rank),
-                    hidden->ne[0]);
+        convert_row(input_type(nodes_.last), memory_->row(hidden, row.rank), hidden_[row.rank], hidden->ne[0]);
     }
     experts_[index].hidden.store(true, std::memory_order_release);
     visit_->wake();

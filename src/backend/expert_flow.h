@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cache_lines.h"
 #include "backend/row_chain.h"
 #include "ggml.h"
 
@@ -49,6 +50,16 @@ class ExpertFlow {
   private:
     struct Item;
     struct Expert;
+    // Each on cache lines of its own.
+    class Rows {
+      public:
+        void resize(ggml_type type, int64_t n, int64_t rows);
+        std::byte *operator[](int64_t row) const { return lines_.data() + static_cast<size_t>(row) * stride_; }
+
+      private:
+        CacheLines lines_;
+        size_t stride_ = 0;  // bytes
+    };
     bool ready(const Item &item) const;
     bool take(Item &item, int64_t &begin, int64_t &end);
     void multiply(const Item &item, int64_t begin, int64_t end) const;
@@ -62,10 +73,8 @@ class ExpertFlow {
     const float *look_input_ = nullptr;  // a copy of the input if the next layer is to be guessed from it
     std::vector<float> look_memory_;
     int n_threads_ = 1;
-    std::vector<std::byte> input_;  // converted, a row for each row of the source
-    size_t input_stride_ = 0;
-    std::vector<std::byte> hidden_;  // converted, a row for each rank
-    size_t hidden_stride_ = 0;
+    Rows input_;   // converted, a row for each row of the source
+    Rows hidden_;  // converted, a row for each rank
     std::unique_ptr<RowMemory> memory_;
     std::vector<std::unique_ptr<RowChain>> chains_;  // per thread
 
