@@ -5,7 +5,6 @@
 // differs.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "backend/cache_lines.h"
 #include "backend/row_chain.h"
+#include "backend/row_ranges.h"
 #include "ggml.h"
 
 namespace bmoe::backend {
@@ -61,9 +61,8 @@ class ExpertFlow {
         size_t stride_ = 0;  // bytes
     };
     bool ready(const Item &item) const;
-    bool take(Item &item, int64_t &begin, int64_t &end);
-    void multiply(const Item &item, int64_t begin, int64_t end) const;
-    void finish(Item &item, int64_t rows, int thread);
+    void multiply(const Item &item, const RowRange &range) const;
+    void finish(size_t item, const RowRange &range, int thread);
     void complete_hidden(uint32_t index, int thread);
 
     ExpertStore *store_ = nullptr;
@@ -78,12 +77,10 @@ class ExpertFlow {
     std::unique_ptr<RowMemory> memory_;
     std::vector<std::unique_ptr<RowChain>> chains_;  // per thread
 
-    std::unique_ptr<Item[]> items_;
-    size_t n_items_ = 0;
-    size_t items_capacity_ = 0;
+    std::vector<Item> items_;
+    RowRanges ranges_;  // of the weight rows of each item
     std::unique_ptr<Expert[]> experts_;
     size_t experts_capacity_ = 0;
-    std::atomic<size_t> open_items_{0};  // not taken whole
 };
 
 }  // namespace bmoe::backend
