@@ -190,6 +190,27 @@ TEST(Cli, SaysWhichFlagsDoNothingWithoutStreaming) {
     EXPECT_THAT(run.err, ContainsRegex("have no effect: .*--cache-mb.*--lookahead"));
 }
 
+TEST(Cli, SaysWhatKeepsLookaheadFromHavingAnEffect) {
+    const auto note = [](const std::string &flags) {
+        const Finished run = run_command(streamed(kDemo, flags + " -n 2"));
+        EXPECT_EQ(run.status, 0) << run.err;
+        std::smatch found;
+        return std::regex_search(run.err, found, std::regex("note: with (.*) nothing is read ahead, and --lookahead"))
+                   ? found[1].str()
+                   : "";
+    };
+    EXPECT_EQ(note("--cache-mb 2 --lookahead 2 --overlap off"), "--overlap off");
+    EXPECT_EQ(note("--cache-mb 0 --lookahead 2"), "--cache-mb 0");
+    EXPECT_EQ(note("--cache-mb 2 --lookahead 2"), "");
+    // Nobody asked for it.
+    EXPECT_EQ(note("--cache-mb 2 --overlap off"), "");
+    EXPECT_EQ(note("--cache-mb 0 --lookahead auto"), "");
+    EXPECT_EQ(note("--cache-mb 0 --lookahead 0"), "");
+    // One note is enough where nothing is streamed.
+    EXPECT_THAT(run_command(cli(kDemo, "--lookahead 2 --overlap off -n 2" + kPrompt)).err,
+                Not(HasSubstr("read ahead")));
+}
+
 TEST(Cli, RefusesWeightsOfATypeThatNothingMultipliesBy) {
     const bmoe::test::Scratch scratch;
     const std::string damaged = scratch.file("damaged.gguf");
