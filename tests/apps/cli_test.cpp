@@ -172,6 +172,11 @@ TEST(Cli, RefusesWhatItCannotRunAndNamesIt) {
         EXPECT_EQ(run_command(streamed(kDemo, flags)).status, 2) << flags;
     }
     EXPECT_THAT(run_command(streamed(kDemo, "--chat")).err, HasSubstr("chat template"));
+
+    // Before anything is loaded.
+    const Finished empty = run_command(cli(missing, "--moe-stream -p ''"));
+    EXPECT_EQ(empty.status, 2);
+    EXPECT_EQ(empty.err, "the prompt is empty: give some text with -p\n");
 }
 
 // The type that the header of the GGUF at `path` gives for a tensor of two dimensions.
