@@ -68,6 +68,12 @@ std::string flags_for_streaming(const CLI::App &app) {
     return flags;
 }
 
+// Why experts are never read ahead with these options; empty if they can be.
+std::string no_lookahead_with(const engine::Options &options) {
+    if (!options.overlap) return "--overlap off";
+    return options.cache_bytes == 0 ? "--cache-mb 0" : "";
+}
+
 }  // namespace
 
 Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_code) {
@@ -211,6 +217,10 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     out.engine.lookahead = lookahead == "auto" ? backend::Lookahead::kAuto : std::stoi(lookahead);
     out.engine.direct_io = no_odirect ? io::DirectIo::kOff : io::DirectIo::kVerified;
     out.engine.repack = !no_repack;
+    if (const std::string reason = no_lookahead_with(out.engine);
+        stream && out.engine.lookahead > 0 && !reason.empty()) {
+        std::cerr << "note: with " << reason << " nothing is read ahead, and --lookahead has no effect\n";
+    }
     return Parsed::kRun;
 }
 

@@ -1,22 +1,19 @@
 #include "backend/expert_flow.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "backend/expert_store.h"
 #include "backend/graph_tensors.h"
 #include "backend/kernels/row_kernel.h"
 #include "backend/layer_visit.h"
-#include "base/clock.h"
+#include "backend/row_work.h"
 #include "ggml-cpu.h"
 
 namespace bmoe::backend {
 
 namespace {
-
-// Ranges of weight rows per thread and product: enough to even out unequal cores, few enough to cost nothing.
-constexpr int64_t kRangesPerThread = 4;
-constexpr int64_t kRowsTogether = 16;
 
 ggml_type input_type(const ggml_tensor *product) {
     return ggml_get_type_traits_cpu(product->src[0]->type)->vec_dot_type;
@@ -31,30 +28,19 @@ void convert_row(ggml_type type, const void *from, std::byte *to, int64_t n) {
     }
 }
 
-// Memory of `rows` rows, each on cache lines of its own.
-size_t reserve_rows(std::vector<std::byte> &memory, ggml_type type, int64_t n, int64_t rows) {
-    const size_t stride = (ggml_row_size(type, n) + 63) / 64 * 64;
-    memory.resize(std::max(memory.size(), stride * static_cast<size_t>(rows) + 64));
-    return stride;
-}
-
-std::byte *row_at(const std::vector<std::byte> &memory, size_t stride, int64_t row) {
-    auto *start = const_cast<std::byte *>(memory.data());
-    return start + (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64 + static_cast<size_t>(row) * stride;
-}
-
 }  // namespace
 
-// An expert's product; threads take ranges of weight rows.
+void ExpertFlow::Rows::resize(ggml_type type, int64_t n, int64_t rows) {
+    stride_ = whole_cache_lines(ggml_row_size(type, n));
+    lines_.reserve(stride_ * static_cast<size_t>(rows));
+}
+
+// An expert's product.
 struct ExpertFlow::Item {
     const ggml_tensor *product = nullptr;
     uint32_t index = 0;  // of the expert in the visit
     uint16_t bank = 0;
     bool last = false;  // the product by the down experts
-    int64_t rows = 0;
-    int64_t chunk = 0;
-    std::atomic<int64_t> next{0};        // first weight row that nobody has taken
-    std::atomic<int64_t> unfinished{0};  // weight rows not yet multiplied
 };
 
 struct ExpertFlow::Expert {
@@ -101,10 +87,10 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
 
     const ggml_tensor *input = first_.front()->src[1];
     const ggml_type type = input_type(first_.front());
-    input_stride_ = reserve_rows(input_, type, input->ne[0], input->ne[1]);
+    input_.resize(type, input->ne[0], input->ne[1]);
     for (int64_t row = 0; row < input->ne[1]; ++row) {
         convert_row(type, static_cast<const char *>(input->data) + row * static_cast<int64_t>(input->nb[1]),
-                    row_at(input_, input_stride_, row), input->ne[0]);
+                    input_[row], input->ne[0]);
     }
     look_input_ = nullptr;
     if (store.lookahead().active() && input->ne[1] == 1) {
@@ -112,7 +98,7 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
         std::memcpy(look_memory_.data(), input->data, static_cast<size_t>(input->ne[0]) * sizeof(float));
         look_input_ = look_memory_.data();
     }
-    hidden_stride_ = reserve_rows(hidden_, input_type(nodes.last), nodes.last->src[1]->ne[0], top_k);
+    hidden_.resize(input_type(nodes.last), nodes.last->src[1]->ne[0], top_k);
     memory_->assign(first_, between_, top_k);
     while (chains_.size() < static_cast<size_t>(n_threads)) {
         chains_.push_back(std::make_unique<RowChain>());
@@ -122,11 +108,8 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
     }
 
     const uint32_t n_experts = visit.experts();
-    n_items_ = n_experts * (first_.size() + 1);
-    if (n_items_ > items_capacity_) {
-        items_ = std::make_unique<Item[]>(n_items_);
-        items_capacity_ = n_items_;
-    }
+    items_.resize(n_experts * (first_.size() + 1));
+    ranges_.reset(items_.size());
     if (n_experts > experts_capacity_) {
         experts_ = std::make_unique<Expert[]>(n_experts);
         experts_capacity_ = n_experts;
@@ -135,84 +118,40 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
     for (uint32_t index = 0; index < n_experts; ++index) {
         int64_t first_rows = 0;
         for (size_t p = 0; p <= first_.size(); ++p) {
-            Item &item = items_[at++];
+            Item &item = items_[at];
             item.product = p < first_.size() ? first_[p] : nodes.last;
             item.last = p == first_.size();
             item.index = index;
             item.bank = static_cast<const BankRef *>(item.product->src[0]->extra)->slice;
-            item.rows = item.product->src[0]->ne[1];
-            const int64_t share = item.rows / (n_threads * kRangesPerThread) + kRowsTogether - 1;
-            item.chunk = n_threads == 1 ? item.rows : std::max(kRowsTogether, share / kRowsTogether * kRowsTogether);
-            item.next.store(0, std::memory_order_relaxed);
-            item.unfinished.store(item.rows, std::memory_order_relaxed);
-            first_rows += item.last ? 0 : item.rows;
+            const int64_t rows = item.product->src[0]->ne[1];
+            ranges_.set(at++, rows, n_threads == 1 ? rows : RowRanges::even_share(rows, n_threads));
+            first_rows += item.last ? 0 : rows;
         }
         experts_[index].first_rows.store(first_rows, std::memory_order_relaxed);
         experts_[index].hidden.store(false, std::memory_order_relaxed);
     }
-    open_items_.store(n_items_, std::memory_order_relaxed);
 }
 
 bool ExpertFlow::ready(const Item &item) const {
     if (item.last && !experts_[item.index].hidden.load(std::memory_order_acquire)) {
         return false;
     }
-    const auto state = visit_->slice(item.index, item.bank).state.load(std::memory_order_acquire);
-    return state == cache::SliceState::kReady || state == cache::SliceState::kFailed;
-}
-
-bool ExpertFlow::take(Item &item, int64_t &begin, int64_t &end) {
-    if (item.next.load(std::memory_order_relaxed) >= item.rows) {
-        return false;
-    }
-    begin = item.next.fetch_add(item.chunk, std::memory_order_relaxed);
-    if (begin >= item.rows) {
-        return false;
-    }
-    end = std::min(begin + item.chunk, item.rows);
-    if (end == item.rows && open_items_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        // Others may sleep although nothing is left to wait for.
-        visit_->wake();
-    }
-    return true;
+    return has_arrived(visit_->slice(item.index, item.bank));
 }
 
 void ExpertFlow::run(int thread) {
     if (look_input_ != nullptr && thread == n_threads_ - 1) {
         store_->lookahead().look(visit_->layer(), look_input_, first_.front()->src[1]->ne[0]);
     }
-    size_t first = 0;  // items before it are taken whole
-    while (open_items_.load(std::memory_order_acquire) > 0) {
-        const uint32_t seen = visit_->arrivals().load(std::memory_order_acquire);
-        bool worked = false;
-        while (first < n_items_ && items_[first].next.load(std::memory_order_relaxed) >= items_[first].rows) {
-            ++first;
-        }
-        for (size_t i = first; i < n_items_; ++i) {
-            Item &item = items_[i];
-            if (item.next.load(std::memory_order_relaxed) >= item.rows || !ready(item)) {
-                continue;
-            }
-            int64_t begin = 0;
-            int64_t end = 0;
-            while (take(item, begin, end)) {
-                multiply(item, begin, end);
-                finish(item, end - begin, thread);
-                worked = true;
-            }
-        }
-        if (worked || open_items_.load(std::memory_order_acquire) == 0) {
-            continue;
-        }
-        const uint64_t start = now_ns();
-        visit_->arrivals().wait(seen, std::memory_order_acquire);
-        if (thread == 0) {
-            store_->add_stall(now_ns() - start);
-        }
-    }
+    work_as_slices_arrive(
+        ranges_, *store_, thread, [&](size_t item) { return ready(items_[item]); },
+        [&](size_t item, const RowRange &range) {
+            multiply(items_[item], range);
+            finish(item, range, thread);
+        });
 }
 
-void ExpertFlow::multiply(const Item &item, int64_t begin, int64_t end) const {
+void ExpertFlow::multiply(const Item &item, const RowRange &range) const {
     const cache::Slice &slice = visit_->slice(item.index, item.bank);
     if (slice.state.load(std::memory_order_acquire) != cache::SliceState::kReady) {
         return;
@@ -221,27 +160,29 @@ void ExpertFlow::multiply(const Item &item, int64_t begin, int64_t end) const {
     const ggml_tensor &weights = *product.src[0];
     const RowKernel &kernel = row_kernel(weights.type);
     for (const RoutedRow &row : visit_->rows(item.index)) {
-        const std::byte *x = item.last ? row_at(hidden_, hidden_stride_, row.rank)
-                                       : row_at(input_, input_stride_, row.rank % product.src[1]->ne[1]);
-        auto *out = begin + reinterpret_cast<float *>(item.last ? static_cast<std::byte *>(product.data) +
-                                                                      row.rank * static_cast<int64_t>(product.nb[1])
-                                                                : memory_->row(&product, row.rank));
+        const std::byte *x = item.last ? hidden_[row.rank] : input_[row.rank % product.src[1]->ne[1]];
+        auto *out =
+            range.begin + reinterpret_cast<float *>(item.last ? static_cast<std::byte *>(product.data) +
+                                                                    row.rank * static_cast<int64_t>(product.nb[1])
+                                                              : memory_->row(&product, row.rank));
         kernel.multiply({.n = weights.ne[0],
-                         .weights = slice.data + begin * static_cast<int64_t>(weights.nb[1]),
+                         .weights = slice.data + range.begin * static_cast<int64_t>(weights.nb[1]),
                          .weight_stride = weights.nb[1],
-                         .n_rows = end - begin,
+                         .n_rows = range.rows(),
                          .x = &x,
                          .n_x = 1,
                          .out = &out});
     }
 }
 
-void ExpertFlow::finish(Item &item, int64_t rows, int thread) {
-    if (item.unfinished.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
-        visit_->release(item.index, item.bank);
+void ExpertFlow::finish(size_t item, const RowRange &range, int thread) {
+    const Item &it = items_[item];
+    if (ranges_.finish(item, range)) {
+        visit_->release(it.index, it.bank);
     }
-    if (!item.last && experts_[item.index].first_rows.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
-        complete_hidden(item.index, thread);
+    const int64_t rows = range.rows();
+    if (!it.last && experts_[it.index].first_rows.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
+        complete_hidden(it.index, thread);
     }
 }
 
@@ -249,8 +190,7 @@ void ExpertFlow::complete_hidden(uint32_t index, int thread) {
     const ggml_tensor *hidden = nodes_.last->src[1];
     for (const RoutedRow &row : visit_->rows(index)) {
         chains_[thread]->run(row.rank);
-        convert_row(input_type(nodes_.last), memory_->row(hidden, row.rank), row_at(hidden_, hidden_stride_, row.rank),
-                    hidden->ne[0]);
+        convert_row(input_type(nodes_.last), memory_->row(hidden, row.rank), hidden_[row.rank], hidden->ne[0]);
     }
     experts_[index].hidden.store(true, std::memory_order_release);
     visit_->wake();

@@ -5,14 +5,15 @@
 // differs.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "backend/cache_lines.h"
 #include "backend/row_chain.h"
+#include "backend/row_ranges.h"
 #include "ggml.h"
 
 namespace bmoe::backend {
@@ -49,10 +50,19 @@ class ExpertFlow {
   private:
     struct Item;
     struct Expert;
+    // Each on cache lines of its own.
+    class Rows {
+      public:
+        void resize(ggml_type type, int64_t n, int64_t rows);
+        std::byte *operator[](int64_t row) const { return lines_.data() + static_cast<size_t>(row) * stride_; }
+
+      private:
+        CacheLines lines_;
+        size_t stride_ = 0;  // bytes
+    };
     bool ready(const Item &item) const;
-    bool take(Item &item, int64_t &begin, int64_t &end);
-    void multiply(const Item &item, int64_t begin, int64_t end) const;
-    void finish(Item &item, int64_t rows, int thread);
+    void multiply(const Item &item, const RowRange &range) const;
+    void finish(size_t item, const RowRange &range, int thread);
     void complete_hidden(uint32_t index, int thread);
 
     ExpertStore *store_ = nullptr;
@@ -62,19 +72,15 @@ class ExpertFlow {
     const float *look_input_ = nullptr;  // a copy of the input if the next layer is to be guessed from it
     std::vector<float> look_memory_;
     int n_threads_ = 1;
-    std::vector<std::byte> input_;  // converted, a row for each row of the source
-    size_t input_stride_ = 0;
-    std::vector<std::byte> hidden_;  // converted, a row for each rank
-    size_t hidden_stride_ = 0;
+    Rows input_;   // converted, a row for each row of the source
+    Rows hidden_;  // converted, a row for each rank
     std::unique_ptr<RowMemory> memory_;
     std::vector<std::unique_ptr<RowChain>> chains_;  // per thread
 
-    std::unique_ptr<Item[]> items_;
-    size_t n_items_ = 0;
-    size_t items_capacity_ = 0;
+    std::vector<Item> items_;
+    RowRanges ranges_;  // of the weight rows of each item
     std::unique_ptr<Expert[]> experts_;
     size_t experts_capacity_ = 0;
-    std::atomic<size_t> open_items_{0};  // not taken whole
 };
 
 }  // namespace bmoe::backend

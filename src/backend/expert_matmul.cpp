@@ -6,16 +6,13 @@
 #include "backend/expert_store.h"
 #include "backend/kernels/row_kernel.h"
 #include "backend/layer_visit.h"
+#include "backend/row_work.h"
 #include "backend/single_thread_graph.h"
-#include "base/clock.h"
 #include "ggml-cpu.h"
 
 namespace bmoe::backend {
 
 namespace {
-
-// Threads take weight rows in multiples of this, which ggml's panels and the row kernels go through without remainders.
-constexpr int64_t kBlock = 16;
 
 // From this many rows per expert on, ggml may take another path than vec_dot.
 constexpr int64_t kManyRows = 8;
@@ -71,13 +68,10 @@ void convert_rows(const ConvertedRows &rows, int thread, int n_threads) {
     }
 }
 
-// All rows of one expert's product; threads take ranges of weight rows.
+// One expert's product.
 struct ProductPhase::Item {
     const ExpertProduct *product = nullptr;
     uint32_t index = 0;  // of the expert in the visit
-    int64_t chunk = 0;
-    std::atomic<int64_t> next{0};        // first weight row that nobody has taken
-    std::atomic<int64_t> unfinished{0};  // weight rows not yet multiplied
 };
 
 struct ProductPhase::Scratch {
@@ -94,103 +88,47 @@ ProductPhase::~ProductPhase() = default;
 void ProductPhase::prepare(std::span<const ExpertProduct> products, LayerVisit &visit, int n_threads) {
     visit_ = &visit;
     products_.assign(products.begin(), products.end());
-    n_items_ = products_.size() * visit.experts();
-    if (n_items_ > items_capacity_) {
-        items_ = std::make_unique<Item[]>(n_items_);
-        items_capacity_ = n_items_;
-    }
+    items_.clear();
+    ranges_.reset(products_.size() * visit.experts());
     while (scratch_.size() < static_cast<size_t>(n_threads)) {
         scratch_.push_back(std::make_unique<Scratch>());
     }
-    size_t at = 0;
     for (uint32_t index = 0; index < visit.experts(); ++index) {
         for (const ExpertProduct &product : products_) {
-            Item &item = items_[at++];
             const int64_t rows = product.node->src[0]->ne[1];
-            item.product = &product;
-            item.index = index;
-            // Several ranges per thread even out late slices and unequal cores.
-            item.chunk = std::max<int64_t>(kBlock, (rows / (n_threads * 4) + kBlock - 1) / kBlock * kBlock);
-            if (has_panel_path(product.node->src[0]->type) && rows % kBlock != 0) {
-                item.chunk = rows;  // ggml chooses its path by the number of weight rows: it must see all of them
-            }
-            item.next.store(0, std::memory_order_relaxed);
-            item.unfinished.store(rows, std::memory_order_relaxed);
+            // ggml chooses its path by the number of weight rows: where they do not divide, it must see all of them.
+            const bool whole = has_panel_path(product.node->src[0]->type) && rows % RowRanges::kBlock != 0;
+            ranges_.set(items_.size(), rows, whole ? rows : RowRanges::even_share(rows, n_threads));
+            items_.push_back({&product, index});
         }
     }
-    open_items_.store(n_items_, std::memory_order_relaxed);
-}
-
-bool ProductPhase::take(Item &item, int64_t &begin, int64_t &end) {
-    const int64_t rows = item.product->node->src[0]->ne[1];
-    if (item.next.load(std::memory_order_relaxed) >= rows) {
-        return false;
-    }
-    begin = item.next.fetch_add(item.chunk, std::memory_order_relaxed);
-    if (begin >= rows) {
-        return false;
-    }
-    end = std::min(begin + item.chunk, rows);
-    if (end == rows && open_items_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        // Others may sleep although nothing is left to wait for.
-        visit_->wake();
-    }
-    return true;
 }
 
 void ProductPhase::run(int thread, ExpertStore &store) {
-    Scratch &scratch = *scratch_[thread];
-    size_t first = 0;  // items before it are taken whole
-    while (open_items_.load(std::memory_order_acquire) > 0) {
-        const uint32_t seen = visit_->arrivals().load(std::memory_order_acquire);
-        bool worked = false;
-        while (first < n_items_ &&
-               items_[first].next.load(std::memory_order_relaxed) >= items_[first].product->node->src[0]->ne[1]) {
-            ++first;
-        }
-        for (size_t i = first; i < n_items_; ++i) {
-            Item &item = items_[i];
-            const auto state =
-                visit_->slice(item.index, item.product->bank->slice).state.load(std::memory_order_acquire);
-            if (state != cache::SliceState::kReady && state != cache::SliceState::kFailed) {
-                continue;
+    work_as_slices_arrive(
+        ranges_, store, thread, [&](size_t item) { return has_arrived(slice(items_[item])); },
+        [&](size_t item, const RowRange &range) {
+            const Item &it = items_[item];
+            if (slice(it).state.load(std::memory_order_acquire) == cache::SliceState::kReady) {
+                multiply(it, range, *scratch_[thread]);
             }
-            int64_t begin = 0;
-            int64_t end = 0;
-            while (take(item, begin, end)) {
-                if (state == cache::SliceState::kReady) {
-                    multiply(item, begin, end, scratch);
-                }
-                finish(item, end - begin);
-                worked = true;
+            if (ranges_.finish(item, range)) {
+                visit_->release(it.index, it.product->bank->slice);
             }
-        }
-        if (worked || open_items_.load(std::memory_order_acquire) == 0) {
-            continue;
-        }
-        if (thread == 0) {
-            const uint64_t start = now_ns();
-            visit_->arrivals().wait(seen, std::memory_order_acquire);
-            store.add_stall(now_ns() - start);
-        } else {
-            visit_->arrivals().wait(seen, std::memory_order_acquire);
-        }
-    }
+        });
 }
 
-void ProductPhase::finish(Item &item, int64_t rows) {
-    if (item.unfinished.fetch_sub(rows, std::memory_order_acq_rel) == rows) {
-        visit_->release(item.index, item.product->bank->slice);
-    }
+const cache::Slice &ProductPhase::slice(const Item &item) const {
+    return visit_->slice(item.index, item.product->bank->slice);
 }
 
-void ProductPhase::multiply(const Item &item, int64_t begin, int64_t end, Scratch &scratch) const {
+void ProductPhase::multiply(const Item &item, const RowRange &range, Scratch &scratch) const {
     const ExpertProduct &product = *item.product;
     ggml_tensor &node = *product.node;
     const ggml_tensor &weights = *node.src[0];
     const std::span<const RoutedRow> rows = visit_->rows(item.index);
     if (static_cast<int64_t>(rows.size()) >= kManyRows && has_panel_path(weights.type)) {
-        multiply_with_ggml(item, begin, end, scratch);
+        multiply_with_ggml(item, range, scratch);
         return;
     }
     const ConvertedRows &activations = *product.activations;
@@ -201,26 +139,26 @@ void ProductPhase::multiply(const Item &item, int64_t begin, int64_t end, Scratc
         scratch.inputs.push_back(activations.data + (row.rank % ne11) * activations.stride1 +
                                  row.token * activations.stride2);
         auto *out = static_cast<char *>(node.data) + row.rank * node.nb[1] + row.token * node.nb[2];
-        scratch.outputs.push_back(reinterpret_cast<float *>(out) + begin);
+        scratch.outputs.push_back(reinterpret_cast<float *>(out) + range.begin);
     }
     row_kernel(weights.type)
         .multiply({.n = weights.ne[0],
-                   .weights = visit_->slice(item.index, product.bank->slice).data + begin * weights.nb[1],
+                   .weights = slice(item).data + range.begin * weights.nb[1],
                    .weight_stride = weights.nb[1],
-                   .n_rows = end - begin,
+                   .n_rows = range.rows(),
                    .x = scratch.inputs.data(),
                    .n_x = static_cast<int64_t>(rows.size()),
                    .out = scratch.outputs.data()});
 }
 
-void ProductPhase::multiply_with_ggml(const Item &item, int64_t begin, int64_t end, Scratch &scratch) const {
+void ProductPhase::multiply_with_ggml(const Item &item, const RowRange &range, Scratch &scratch) const {
     const ExpertProduct &product = *item.product;
     ggml_tensor &node = *product.node;
     const ggml_tensor &weights = *node.src[0];
     const ggml_tensor &source = *product.activations->source;
     const std::span<const RoutedRow> rows = visit_->rows(item.index);
     const int64_t n = weights.ne[0];
-    const int64_t n_out = end - begin;
+    const int64_t n_out = range.rows();
     scratch.gathered.resize(rows.size() * n);
     scratch.product.resize(rows.size() * n_out);
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -228,13 +166,13 @@ void ProductPhase::multiply_with_ggml(const Item &item, int64_t begin, int64_t e
                            rows[r].token * source.nb[2];
         std::memcpy(&scratch.gathered[r * n], from, n * sizeof(float));
     }
-    const auto *data = visit_->slice(item.index, product.bank->slice).data + begin * weights.nb[1];
+    const auto *data = slice(item).data + range.begin * weights.nb[1];
     scratch.graph.mul_mat_id_one(weights.type, n, n_out, data, scratch.gathered.data(),
                                  static_cast<int64_t>(rows.size()), scratch.product.data());
     for (size_t r = 0; r < rows.size(); ++r) {
         auto *out = reinterpret_cast<float *>(static_cast<char *>(node.data) + rows[r].rank * node.nb[1] +
                                               rows[r].token * node.nb[2]);
-        std::memcpy(out + begin, &scratch.product[r * n_out], n_out * sizeof(float));
+        std::memcpy(out + range.begin, &scratch.product[r * n_out], n_out * sizeof(float));
     }
 }
 

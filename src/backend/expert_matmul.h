@@ -5,13 +5,13 @@
 // expert (its IQ panel GEMM), ggml's own operator is run on the one expert. So the bits are those of a resident run.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "backend/row_ranges.h"
 #include "cache/slot_pool.h"
 #include "ggml.h"
 
@@ -63,17 +63,14 @@ class ProductPhase {
   private:
     struct Item;
     struct Scratch;
-    bool take(Item &item, int64_t &begin, int64_t &end);
-    void multiply(const Item &item, int64_t begin, int64_t end, Scratch &scratch) const;
-    void multiply_with_ggml(const Item &item, int64_t begin, int64_t end, Scratch &scratch) const;
-    void finish(Item &item, int64_t rows);
+    const cache::Slice &slice(const Item &item) const;
+    void multiply(const Item &item, const RowRange &range, Scratch &scratch) const;
+    void multiply_with_ggml(const Item &item, const RowRange &range, Scratch &scratch) const;
 
     LayerVisit *visit_ = nullptr;
     std::vector<ExpertProduct> products_;
-    std::unique_ptr<Item[]> items_;
-    size_t n_items_ = 0;
-    size_t items_capacity_ = 0;
-    std::atomic<size_t> open_items_{0};
+    std::vector<Item> items_;
+    RowRanges ranges_;                               // of the weight rows of each item
     std::vector<std::unique_ptr<Scratch>> scratch_;  // per thread
 };
 

@@ -63,15 +63,12 @@ void RowMemory::assign(std::span<ggml_tensor *const> products, std::span<ggml_te
             if (region(storage(tensor)) != nullptr) {
                 continue;
             }
-            // Rows start on cache lines, so that threads do not share one.
-            const size_t bytes = (row_bytes(tensor) + 63) / 64 * 64;
+            const size_t bytes = whole_cache_lines(row_bytes(tensor));
             regions_.push_back({tensor, size, bytes});
             size += bytes * static_cast<size_t>(top_k);
         }
     }
-    if (bytes_.size() < size + 64) {
-        bytes_.resize(size + 64);
-    }
+    lines_.reserve(size);
 }
 
 const RowMemory::Region *RowMemory::region(const ggml_tensor *storage) const {
@@ -87,8 +84,7 @@ std::byte *RowMemory::row(const ggml_tensor *tensor, int64_t rank) const {
         return nullptr;
     }
     const auto within = static_cast<const char *>(tensor->data) - static_cast<const char *>(whole->data);
-    std::byte *base = bytes_.data() + (64 - reinterpret_cast<uintptr_t>(bytes_.data()) % 64) % 64;
-    return base + found->offset + static_cast<size_t>(rank) * found->row_bytes + within;
+    return lines_.data() + found->offset + static_cast<size_t>(rank) * found->row_bytes + within;
 }
 
 RowChain::RowChain()

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cache_lines.h"
 #include "ggml.h"
 
 namespace bmoe::backend {
@@ -24,12 +25,12 @@ class RowMemory {
     struct Region {
         const ggml_tensor *storage = nullptr;
         size_t offset = 0;
-        size_t row_bytes = 0;
+        size_t row_bytes = 0;  // whole cache lines
     };
     const Region *region(const ggml_tensor *storage) const;
 
     std::vector<Region> regions_;
-    mutable std::vector<std::byte> bytes_;
+    CacheLines lines_;
 };
 
 // One per thread.

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-// Older C libraries do not name it; kernels before 5.14 refuse it with EINVAL.
+// Older C libraries do not name it.
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -63,10 +63,15 @@ Arena::~Arena() {
     if (reserved_ != nullptr) munmap(reserved_, reserved_size_);
 }
 
+int Arena::populate(std::byte *begin, uint64_t size) {
+    return madvise(begin, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+}
+
 void Arena::prefault() {
-    if (size_ == 0 || madvise(data_, size_, MADV_POPULATE_WRITE) == 0) return;
-    if (errno != EINVAL) {
-        throw Error(cat("expert cache: cannot back ", size_ / kMiB, " MiB with memory: ", std::strerror(errno),
+    const int error = populate(data_, size_);
+    if (error == 0) return;
+    if (error != EINVAL) {
+        throw Error(cat("expert cache: cannot back ", size_ / kMiB, " MiB with memory: ", std::strerror(error),
                         "; give a smaller --cache-mb"));
     }
     for (uint64_t at = 0; at < size_; at += page_size()) {

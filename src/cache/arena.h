@@ -25,6 +25,10 @@ class Arena {
     // The kernel was asked for huge pages and took the request.
     bool huge_pages() const { return huge_pages_; }
 
+    // Backs pages of an arena with memory now. They keep their contents, and other threads may use them meanwhile. 0 or an
+    // error number: EINVAL if the kernel cannot do that (before 5.14).
+    static int populate(std::byte *begin, uint64_t size);
+
     // Backs all of it with memory now. Throws bmoe::Error if there is not enough. Pages in use keep their contents, but no
     // other thread may write to the arena meanwhile.
     void prefault();

@@ -185,10 +185,6 @@ void ExpertCache::give_back(Slot *slot) {
     impl_->pool->give_back(slot);
 }
 
-void ExpertCache::prefault() {
-    if (impl_->pool) impl_->pool->prefault();
-}
-
 void ExpertCache::prefault_ahead() {
     if (impl_->pool) impl_->pool->prefault_ahead();
 }

@@ -70,8 +70,6 @@ class ExpertCache {
     void adopt(Slot *slot);
     void give_back(Slot *slot);
 
-    // See SlotPool::prefault(). Call before the first admit().
-    void prefault();
     // See SlotPool::prefault_ahead().
     void prefault_ahead();
 

@@ -1,14 +1,9 @@
 #include "cache/prefaulter.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <system_error>
 
-// Older C libraries do not name it.
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "cache/arena.h"
 
 namespace bmoe::cache {
 
@@ -54,7 +49,7 @@ void Prefaulter::run() {
             continue;
         }
         const uint64_t step = std::min(kStep, size_ - done);
-        if (madvise(data_ + done, step, MADV_POPULATE_WRITE) != 0) {
+        if (Arena::populate(data_ + done, step) != 0) {
             return;
         }
         done += step;

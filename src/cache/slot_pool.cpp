@@ -93,8 +93,6 @@ void SlotPool::give_back(Slot *slot) {
     impl_->free[slot->size_class].push_back(slot);
 }
 
-void SlotPool::prefault() { impl_->arena.prefault(); }
-
 void SlotPool::prefault_ahead() {
     // About a second's worth in the worst case, which is what there is time for while a model loads.
     constexpr uint64_t kAhead = uint64_t{1} << 30;

@@ -36,7 +36,7 @@ struct PoolUsage {
 };
 
 // Experts of equal slice sizes form a size class. The budget is divided among the classes in proportion to the bytes of
-// their experts. Slots are backed by memory when they are first written; prefault() forces it.
+// their experts. Slots are backed by memory when they are first written, or before by prefault_ahead().
 class SlotPool {
   public:
     // Budget in bytes; gives every class at least its layers' top-k slots or throws bmoe::Error with the budget that would do.
@@ -57,14 +57,9 @@ class SlotPool {
     uint64_t slots(uint32_t size_class) const;
     void give_back(Slot *slot);
 
-    // Backs every slot with memory now, so that no page fault is left for the time of decode: a direct read into a page that
-    // was never touched takes the fault inside the kernel, zeroing included. Takes about 0.1 s per GiB of free memory, more
-    // where the kernel has to reclaim it first. May run on a thread of its own while the model loads, but no slot may be
-    // written meanwhile. Throws bmoe::Error if the memory is not there.
-    void prefault();
-
-    // As prefault(), but a little ahead of the slots that are taken, on a thread of its own, from now on. Slots may be used
-    // meanwhile.
+    // Backs slots with memory a little ahead of those that are taken, on a thread of its own, from now on: a direct read into
+    // a page that was never touched takes the fault inside the kernel, zeroing included. Slots may be used meanwhile. See
+    // Prefaulter.
     void prefault_ahead();
 
     PoolUsage usage() const;

@@ -63,7 +63,7 @@ telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &s
 void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_tokens, const OnText &on_text,
               GenerationStats &stats, AtEnd at_end) {
     if (prompt.empty()) {
-        throw Error("the prompt is empty: give some text with -p");
+        throw Error("the model's tokenizer makes no tokens of the prompt; give another text");
     }
     const llama_vocab *vocab = llama_model_get_vocab(engine.model());
     const std::unique_ptr<llama_sampler, void (*)(llama_sampler *)> sampler(llama_sampler_init_greedy(),

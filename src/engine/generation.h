@@ -40,8 +40,8 @@ using OnText = std::function<bool(std::string_view)>;
 // What a token that ends the answer does: ends the generation, or is decoded like any other (for measurement).
 enum class AtEnd { kStop, kGoOn };
 
-// Decodes `prompt` after what the context holds and generates up to `max_tokens` greedily. Throws bmoe::Error; `stats` then
-// holds what was measured up to there.
+// Decodes `prompt` (at least one token) after what the context holds and generates up to `max_tokens` greedily. Throws
+// bmoe::Error; `stats` then holds what was measured up to there.
 void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_tokens, const OnText &on_text,
               GenerationStats &stats, AtEnd at_end = AtEnd::kStop);
 

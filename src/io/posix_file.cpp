@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "io/aligned_buffer.h"
+#include "io/descriptor_limit.h"
 
 namespace bmoe::io {
 namespace {
@@ -43,6 +44,10 @@ class Descriptor {
   private:
     int fd_;
 };
+
+[[noreturn]] void throw_cannot_open(const std::string &path, int error) {
+    throw Error(cat(path, ": cannot open the file: ", errno_text(error), descriptor_limit(error)));
+}
 
 // On failure errno says why.
 Descriptor open_descriptor(const std::string &path, int extra_flags) {
@@ -192,7 +197,11 @@ std::string PosixFile::enable_direct() {
     if (block > kMaxBlock) return cat("the file system wants direct reads aligned to ", block, " bytes");
 
     Descriptor direct = open_descriptor(path_, O_DIRECT);
-    if (!direct.is_open()) return cat("the file system refuses direct I/O (", errno_text(errno), ")");
+    if (!direct.is_open()) {
+        const int error = errno;
+        if (!descriptor_limit(error).empty()) throw_cannot_open(path_, error);
+        return cat("the file system refuses direct I/O (", errno_text(error), ")");
+    }
     struct stat reopened = {};
     if (::fstat(direct.get(), &reopened) != 0) return cat("direct I/O: ", errno_text(errno));
     if (reopened.st_dev != opened_.st_dev || reopened.st_ino != opened_.st_ino) {
@@ -248,17 +257,15 @@ std::string PosixFile::compare_reads_at(uint64_t offset, uint64_t length, std::b
 }  // namespace
 
 OpenedFile open_posix_file(const std::string &path, DirectIo mode) {
-    const auto fail = [&path](int code) { throw Error(cat(path, ": cannot open the file: ", errno_text(code))); };
-
     // Before opening: opening a pipe would wait for its writer.
     struct stat info = {};
-    if (::stat(path.c_str(), &info) != 0) fail(errno);
+    if (::stat(path.c_str(), &info) != 0) throw_cannot_open(path, errno);
     if (S_ISDIR(info.st_mode)) throw Error(cat(path, ": is a directory; give the path of a file in it"));
     if (!S_ISREG(info.st_mode)) throw Error(cat(path, ": is not a regular file; give the path of a file on a disk"));
 
     Descriptor buffered = open_descriptor(path, 0);
-    if (!buffered.is_open()) fail(errno);
-    if (::fstat(buffered.get(), &info) != 0) fail(errno);
+    if (!buffered.is_open()) throw_cannot_open(path, errno);
+    if (::fstat(buffered.get(), &info) != 0) throw_cannot_open(path, errno);
 
     auto file = std::make_unique<PosixFile>(path, std::move(buffered), info);
     std::string note;

@@ -20,7 +20,8 @@ struct OpenedFile {
 };
 
 // Opens the regular file `path` for reading. With kVerified, the same bytes are read directly and through the page cache at
-// several offsets and compared: a FUSE mount can accept O_DIRECT and return wrong data. Throws bmoe::Error, naming the path.
+// several offsets and compared: a FUSE mount can accept O_DIRECT and return wrong data. Throws bmoe::Error, naming the path;
+// also if there are no file descriptors left (kVerified takes two).
 //
 // A file renamed over `path` later is not noticed: the one that was opened is read on. A file written to or truncated in
 // place is: every read compares size and modification time with those at opening.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/descriptor_limit.h"
 #include "io/guarded_read.h"
 #include "io/pool_impl.h"
 
@@ -29,6 +30,9 @@ constexpr std::chrono::milliseconds kRetry{1};
 std::string errno_text(int code) { return std::system_category().message(code); }
 
 [[noreturn]] void throw_refusal(int error) {
+    if (const std::string limit = descriptor_limit(error); !limit.empty()) {
+        throw Error(cat("io_uring: no file descriptor is left for it (", errno_text(error), limit, ")"));
+    }
     throw Error(cat("io_uring: the system refuses it (", errno_text(error),
                     "): too old a kernel, kernel.io_uring_disabled, or a sandbox"));
 }
@@ -36,7 +40,7 @@ std::string errno_text(int code) { return std::system_category().message(code); 
 class EventFd {
   public:
     EventFd() : fd_(::eventfd(0, EFD_CLOEXEC)) {
-        if (fd_ < 0) throw Error(cat("io_uring: cannot create an eventfd (", errno_text(errno), ")"));
+        if (fd_ < 0) throw_refusal(errno);
     }
     ~EventFd() { ::close(fd_); }
     EventFd(const EventFd &) = delete;

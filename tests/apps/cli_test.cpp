@@ -172,6 +172,11 @@ TEST(Cli, RefusesWhatItCannotRunAndNamesIt) {
         EXPECT_EQ(run_command(streamed(kDemo, flags)).status, 2) << flags;
     }
     EXPECT_THAT(run_command(streamed(kDemo, "--chat")).err, HasSubstr("chat template"));
+
+    // Before anything is loaded.
+    const Finished empty = run_command(cli(missing, "--moe-stream -p ''"));
+    EXPECT_EQ(empty.status, 2);
+    EXPECT_EQ(empty.err, "the prompt is empty: give some text with -p\n");
 }
 
 // The type that the header of the GGUF at `path` gives for a tensor of two dimensions.
@@ -188,6 +193,27 @@ TEST(Cli, SaysWhichFlagsDoNothingWithoutStreaming) {
     const Finished run = run_command(cli(kDemo, "--cache-mb 4 --lookahead 2 -n 2" + kPrompt));
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_THAT(run.err, ContainsRegex("have no effect: .*--cache-mb.*--lookahead"));
+}
+
+TEST(Cli, SaysWhatKeepsLookaheadFromHavingAnEffect) {
+    const auto note = [](const std::string &flags) {
+        const Finished run = run_command(streamed(kDemo, flags + " -n 2"));
+        EXPECT_EQ(run.status, 0) << run.err;
+        std::smatch found;
+        return std::regex_search(run.err, found, std::regex("note: with (.*) nothing is read ahead, and --lookahead"))
+                   ? found[1].str()
+                   : "";
+    };
+    EXPECT_EQ(note("--cache-mb 2 --lookahead 2 --overlap off"), "--overlap off");
+    EXPECT_EQ(note("--cache-mb 0 --lookahead 2"), "--cache-mb 0");
+    EXPECT_EQ(note("--cache-mb 2 --lookahead 2"), "");
+    // Nobody asked for it.
+    EXPECT_EQ(note("--cache-mb 2 --overlap off"), "");
+    EXPECT_EQ(note("--cache-mb 0 --lookahead auto"), "");
+    EXPECT_EQ(note("--cache-mb 0 --lookahead 0"), "");
+    // One note is enough where nothing is streamed.
+    EXPECT_THAT(run_command(cli(kDemo, "--lookahead 2 --overlap off -n 2" + kPrompt)).err,
+                Not(HasSubstr("read ahead")));
 }
 
 TEST(Cli, RefusesWeightsOfATypeThatNothingMultipliesBy) {

@@ -1,7 +1,9 @@
 // Once the cache has been filled and every buffer has its size, a token costs no allocation and no page fault in the backend.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
@@ -15,11 +17,12 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<int> allocations{0};
 
-void *counted(std::size_t size) {
+void *counted(std::size_t size, std::size_t alignment = alignof(std::max_align_t)) {
     if (counting.load(std::memory_order_relaxed)) {
         allocations.fetch_add(1, std::memory_order_relaxed);
     }
-    if (void *memory = std::malloc(size > 0 ? size : 1)) {
+    if (void *memory =
+            std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment)) {
         return memory;
     }
     throw std::bad_alloc();
@@ -30,10 +33,20 @@ void *counted(std::size_t size) {
 // All threads of the program allocate here, lanes and compute threads too.
 void *operator new(std::size_t size) { return counted(size); }
 void *operator new[](std::size_t size) { return counted(size); }
+void *operator new(std::size_t size, std::align_val_t alignment) {
+    return counted(size, static_cast<std::size_t>(alignment));
+}
+void *operator new[](std::size_t size, std::align_val_t alignment) {
+    return counted(size, static_cast<std::size_t>(alignment));
+}
 void operator delete(void *memory) noexcept { std::free(memory); }
 void operator delete[](void *memory) noexcept { std::free(memory); }
 void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void *memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void *memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void *memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace bmoe::backend::test {
 namespace {

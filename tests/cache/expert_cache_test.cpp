@@ -125,7 +125,7 @@ TEST_P(ExpertCacheTest, WithoutABudgetNothingIsResident) {
     ExpertCache cache(shape(), 0, GetParam());
     EXPECT_EQ(run(cache, 0, {1, 2}), (std::vector<bool>{false, false}));
     EXPECT_EQ(run(cache, 0, {1, 2}, Phase::kPrefill), (std::vector<bool>{false, false}));
-    cache.prefault();
+    cache.prefault_ahead();
     EXPECT_EQ(cache.resident_count(), 0u);
     EXPECT_EQ(cache.counters().misses, 4u);
     EXPECT_EQ(cache.usage().mapped_bytes, 0u);

@@ -38,7 +38,7 @@ bool becomes_backed(const Arena &arena, uint64_t bytes) {
 
 bool kernel_can_populate() {
     const Arena arena(Arena::page_size());
-    return madvise(arena.data(), arena.size(), 23) == 0;
+    return Arena::populate(arena.data(), arena.size()) == 0;
 }
 
 TEST(Prefaulter, KeepsAheadOfWhatIsUsed) {

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "cache/slot_pool.h"
+#include "engine/generation.h"
 #include "gates/run_model.h"
 
 namespace bmoe::gates {
@@ -49,6 +52,17 @@ TEST(Engine, SaysWhenTheContextIsFullAndGoesOnAfterwards) {
     EXPECT_THROW(engine.decode(tokens), Error);
     engine.reset();
     EXPECT_NO_THROW(engine.decode(tokens));
+}
+
+TEST(Engine, GeneratesNothingFromNoTokens) {
+    engine::Engine engine(gate_options(kModel, true));
+    engine::GenerationStats stats;
+    const auto on_text = [](std::string_view) { return true; };
+    EXPECT_THROW(engine::generate(engine, {}, 4, on_text, stats), Error);
+    EXPECT_EQ(stats.generated, 0u);
+    const std::vector<llama_token> prompt(20, 65);
+    engine::generate(engine, prompt, 4, on_text, stats, engine::AtEnd::kGoOn);
+    EXPECT_EQ(stats.generated, 4u);
 }
 
 TEST(Engine, CanChangeTheCacheBetweenGenerations) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "few_descriptors.h"
 #include "file_contents.h"
 #include "io/aligned_buffer.h"
 #include "tests/support/scratch.h"
@@ -266,6 +267,22 @@ TEST_P(PosixFileTest, RefusesADirectory) {
 TEST_P(PosixFileTest, RefusesAPipeWithoutWaitingForItsWriter) {
     ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
     EXPECT_TRUE(contains(opening_error(path_, GetParam()), "is not a regular file"));
+}
+
+TEST_P(PosixFileTest, NamesTheLimitOfOpenFiles) {
+    const auto file = open_contents(make_contents(5000));
+    SKIP_WITHOUT_DIRECT_IO(*file);
+    std::string error;
+    std::string limit;
+    {
+        // Direct reads take a second one: to read buffered for lack of it would be slow and say nothing.
+        const test::FewDescriptors few(GetParam() == DirectIo::kVerified ? 1 : 0);
+        limit = few.limit();
+        error = opening_error(path_, GetParam());
+    }
+    EXPECT_EQ(error, path_ + ": cannot open the file: Too many open files; this process may have " + limit +
+                         " files open: raise that limit (ulimit -n)");
+    EXPECT_EQ(opening_error(path_, GetParam()), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, PosixFileTest, ::testing::Values(DirectIo::kVerified, DirectIo::kOff),

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "few_descriptors.h"
 #include "io/read_pool.h"
 
 namespace bmoe::io {
@@ -79,6 +80,39 @@ TEST(ReadEngineTest, WithoutIoUringIsAnErrorOrLanesWithANote) {
         EXPECT_EQ(outcome.lanes, ReadEngine::kLanes);
         EXPECT_EQ(outcome.automatic, ReadEngine::kLanes);
         EXPECT_EQ(outcome.note, reason + "; reading by threads instead");
+    }
+}
+
+TEST(ReadEngineTest, WithoutDescriptorsNamesTheirLimit) {
+    try {
+        ReadPool(2, ReadEngine::kUring);
+    } catch (const Error &error) {
+        GTEST_SKIP() << error.what();
+    }
+    // None for the descriptor that wakes the thread; then none for the ring.
+    for (const int left : {0, 1}) {
+        std::string limit;
+        std::string error;
+        std::string note;
+        ReadEngine automatic = ReadEngine::kAuto;
+        {
+            const test::FewDescriptors few(left);
+            limit = few.limit();
+            try {
+                ReadPool(2, ReadEngine::kUring);
+            } catch (const Error &refused) {
+                error = refused.what();
+            }
+            const ReadPool pool(2, ReadEngine::kAuto);
+            automatic = pool.engine();
+            note = pool.note();
+        }
+        const std::string reason =
+            "io_uring: no file descriptor is left for it (Too many open files; this process may have " + limit +
+            " files open: raise that limit (ulimit -n))";
+        EXPECT_EQ(error, reason + "; use --io-engine lanes");
+        EXPECT_EQ(automatic, ReadEngine::kLanes);
+        EXPECT_EQ(note, reason + "; reading by threads instead");
     }
 }
 
