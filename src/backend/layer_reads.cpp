@@ -90,6 +90,7 @@ void LayerReads::give_back_room(uint16_t expert, uint16_t bank) {
     cache::Slice &from = staged_[at({expert, bank})];
     store_.staging().give_back(from.room);
     from.room = nullptr;
+    from.state.store(cache::SliceState::kEmpty, std::memory_order_relaxed);
 }
 
 size_t LayerReads::demand(std::span<const uint32_t> rows_of_expert) {
@@ -106,6 +107,9 @@ size_t LayerReads::demand(std::span<const uint32_t> rows_of_expert) {
         cache::Slice &to = slice(item.expert, item.bank);
         if (to.state.load(std::memory_order_acquire) == cache::SliceState::kFailed) {
             to.state.store(cache::SliceState::kEmpty, std::memory_order_relaxed);
+            if (slots_[item.expert] == nullptr) {
+                give_back_room(item.expert, item.bank);  // it waits its turn like others
+            }
         } else {
             store_.pool().promote(read.job);
         }
@@ -129,8 +133,16 @@ void LayerReads::cancel_if(Predicate predicate) {
     }
 }
 
-void LayerReads::cancel_unrouted(std::span<const uint32_t> rows_of_expert) {
+void LayerReads::drop_unrouted(std::span<const uint32_t> rows_of_expert) {
     cancel_if([&](const Item &item) { return rows_of_expert[item.expert] == 0; });
+    for (size_t i = 0; i < issued_; ++i) {
+        const Item item = queue_[i];
+        cache::Slice &staged = staged_[at(item)];
+        if (rows_of_expert[item.expert] == 0 && staged.room != nullptr &&
+            staged.state.load(std::memory_order_acquire) != cache::SliceState::kReading) {
+            give_back_room(item.expert, item.bank);
+        }
+    }
 }
 
 void LayerReads::cancel_staged() {
@@ -156,7 +168,6 @@ void LayerReads::give_back_rooms() {
         const Item item = queue_[i];
         if (staged_[at(item)].room != nullptr) {
             give_back_room(item.expert, item.bank);
-            staged_[at(item)].state.store(cache::SliceState::kEmpty, std::memory_order_relaxed);
         }
     }
 }

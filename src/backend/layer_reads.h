@@ -51,8 +51,9 @@ class LayerReads {
     size_t demand(std::span<const uint32_t> rows_of_expert);
     // True if a read of the expert was issued.
     bool is_begun(uint16_t expert) const;
-    // Takes reads back that have not started: of experts without rows, and of all that are staged.
-    void cancel_unrouted(std::span<const uint32_t> rows_of_expert);
+    // Takes reads back that have not started: of experts without rows, and of all that are staged. What was read for the former
+    // gives its room back; reads under way keep theirs, as many at most as the pool has lanes, so that rooms are left.
+    void drop_unrouted(std::span<const uint32_t> rows_of_expert);
     void cancel_staged();
     void cancel_all();
 

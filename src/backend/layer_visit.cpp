@@ -146,7 +146,7 @@ void LayerVisit::take_over_reads(std::span<BankRef *const> banks) {
     reads_ahead_ = false;
     std::swap(reads_, ahead_);
     reads_->drop_unissued();
-    reads_->cancel_unrouted(count_);
+    reads_->drop_unrouted(count_);
     // A room that holds what is needed last is lost for what is needed first.
     if (!std::equal(banks.begin(), banks.end(), ahead_banks_.begin(), ahead_banks_.end(),
                     [](const BankRef *bank, uint16_t slice) { return bank->slice == slice; })) {

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "common.h"
 #include "engine/llama_log.h"
+#include "cache/ubatch_choice.h"
 #include "ggml-cpu.h"
 #include "gguf/stdio_stream.h"
 #include "gguf/virtual_gguf.h"
@@ -46,13 +47,6 @@ int default_threads() {
     const auto allowed = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     return std::clamp(common_cpu_get_num_math(), 1, allowed);
 }
-
-constexpr uint32_t kUsualUbatch = 512;  // llama.cpp's
-constexpr uint32_t kSmallestUbatch = 64;
-constexpr uint32_t kLargestUbatch = 2048;
-// Of the cache that doubling the ubatch may take. Computing 512 tokens usually takes longer than reading all experts, so that
-// larger ubatches gain little, and what they take is missed by every token after the prompt.
-constexpr uint64_t kUbatchShare = 100;
 
 // Program, vocabulary, graph metadata and allocator slack; the rest is itemised.
 uint64_t other_bytes() { return uint64_t{96} << 20; }
@@ -132,7 +126,7 @@ Engine::Engine(const Options &options) {
     report_.load_seconds = seconds_since(start);
     note_kernels(options);
     if (report_.n_ubatch == 0) {
-        report_.n_ubatch = options.n_ubatch != 0 ? options.n_ubatch : kUsualUbatch;
+        report_.n_ubatch = options.n_ubatch != 0 ? options.n_ubatch : cache::kUsualUbatch;
     }
     context_ = make_context(options, model_.get(), report_.n_ubatch);
 }
@@ -308,29 +302,12 @@ cache::MemoryPlan Engine::make_plan(const Options &options, llama_model *model, 
 void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits) {
     const ModelPtr model = load_from_stream(options, true);
     const uint64_t limit = limits.effective();
-    const auto fits = [&](const cache::MemoryPlan &plan) {
-        return plan.total() <= limit && (options.cache_bytes.has_value() || plan.slots > 0);
-    };
-    const auto try_ubatch = [&](uint32_t n_ubatch) { return make_plan(options, model.get(), n_ubatch, limit); };
-    report_.n_ubatch = options.n_ubatch != 0 ? options.n_ubatch : kUsualUbatch;
-    report_.plan = try_ubatch(report_.n_ubatch);
-    if (options.n_ubatch == 0) {
-        while (!fits(report_.plan) && report_.n_ubatch > kSmallestUbatch) {
-            report_.n_ubatch /= 2;
-            report_.plan = try_ubatch(report_.n_ubatch);
-        }
-        const uint32_t most = options.n_ctx == 0 ? kLargestUbatch : std::min(kLargestUbatch, options.n_ctx);
-        while (fits(report_.plan) && report_.n_ubatch >= kUsualUbatch && 2 * report_.n_ubatch <= most) {
-            const cache::MemoryPlan plan = try_ubatch(2 * report_.n_ubatch);
-            const uint64_t taken = options.cache_bytes.has_value() ? plan.total() - report_.plan.total()
-                                                                   : report_.plan.slots - plan.slots;
-            if (!fits(plan) || taken > report_.plan.slots / kUbatchShare) {
-                break;
-            }
-            report_.plan = plan;
-            report_.n_ubatch *= 2;
-        }
-    }
+    const auto plan_of = [&](uint32_t n_ubatch) { return make_plan(options, model.get(), n_ubatch, limit); };
+    const cache::UbatchChoice choice =
+        options.n_ubatch != 0 ? cache::UbatchChoice{options.n_ubatch, plan_of(options.n_ubatch)}
+                              : cache::choose_ubatch(plan_of, limit, options.n_ctx, options.cache_bytes.has_value());
+    report_.n_ubatch = choice.n_ubatch;
+    report_.plan = choice.plan;
     if (report_.plan.total() > limit && options.cache_bytes.has_value()) {
         throw Error(cat(options.model, ": needs ", report_.plan.describe(), ", but there are ", limits.describe(),
                         "; give a smaller --cache-mb, a smaller -c, or more memory"));

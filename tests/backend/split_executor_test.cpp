@@ -133,6 +133,46 @@ TEST(SplitExecutor, EqualsResidentWhileReadingAhead) {
     EXPECT_LT(failed, 20);
 }
 
+// Layer after layer of prompts, whose next layer is read ahead: into free slots, through staging, both; selected then or not,
+// late and unreadable; between them single tokens, and prompts that are broken off.
+TEST(SplitExecutor, EqualsResidentWhileReadingAheadOfAPrompt) {
+    for (const int slots : {0, 1, 3, 100}) {
+        std::atomic<int> failures{0};
+        const WrapFile unreliable = [&](auto file) {
+            return std::make_unique<UnreliableFile>(std::move(file), failures);
+        };
+        Shape shape;
+        shape.n_expert = 12;
+        shape.n_layers = 5;
+        SmallExperts experts(shape, {.io_threads = 2, .io_engine = io::ReadEngine::kLanes, .lookahead = 3}, unreliable);
+        const cache::Geometry &geometry = experts.store().geometry();
+        experts.store().set_cache(std::min(cache::SlotPool::minimum_budget(geometry) * slots,
+                                           cache::SlotPool::whole_budget(geometry)),
+                                  cache::PolicyKind::kReap);
+        Team team(2);
+        std::mt19937 random(31);
+        int failed = 0;
+        for (int prompt = 0; prompt < 40; ++prompt) {
+            const uint32_t layers = prompt % 4 == 3 ? 2 : shape.n_layers;
+            const uint32_t tokens = prompt % 5 == 4 ? 1 : 2 + prompt % 7;
+            for (uint32_t layer = 0; layer < layers; ++layer) {
+                failures = prompt % 6 == 5 && layer == 1 ? 2 : 0;
+                const auto visit = experts.visit(team.executor(), layer, tokens, random);
+                const auto error = experts.store().take_error();
+                if (visit.status == GGML_STATUS_SUCCESS) {
+                    EXPECT_FALSE(error.has_value()) << *error;
+                    ASSERT_TRUE(same_bits(visit.streamed, visit.resident)) << slots << " " << prompt << " " << layer;
+                } else {
+                    ++failed;
+                    ASSERT_TRUE(error.has_value());
+                }
+            }
+        }
+        EXPECT_GT(experts.store().counters().read_ahead, 10U) << slots;
+        EXPECT_LT(failed, 20) << slots;
+    }
+}
+
 TEST(SplitExecutor, AFailedReadEndsTheVisitAndTheNextOneIsRight) {
     std::atomic<int> failures{0};
     const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };

@@ -30,6 +30,11 @@ void *counted(std::size_t size, std::size_t alignment = alignof(std::max_align_t
 
 }  // namespace
 
+// gcc sees the free() that it inlines into delete, not the malloc() in new.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
 // All threads of the program allocate here, lanes and compute threads too.
 void *operator new(std::size_t size) { return counted(size); }
 void *operator new[](std::size_t size) { return counted(size); }
