@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "io/guarded_read.h"
 #include "io/pool_impl.h"
+#include "io/prompt_thread.h"
 
 namespace bmoe::io {
 namespace {
@@ -43,6 +44,7 @@ class LanePool final : public ReadPool::Impl {
 
     // The body of a lane.
     void run() {
+        prefer_promptness();
         Lock lock(mutex_);
         for (;;) {
             if (!has_work()) {

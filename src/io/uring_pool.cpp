@@ -20,6 +20,7 @@
 #include "io/descriptor_limit.h"
 #include "io/guarded_read.h"
 #include "io/pool_impl.h"
+#include "io/prompt_thread.h"
 
 namespace bmoe::io {
 namespace {
@@ -171,6 +172,7 @@ class UringPool final : public ReadPool::Impl {
         }
         started.set_value(error);
         if (error != 0) return;
+        prefer_promptness();
         Lock lock(mutex_);
         for (;;) {
             while (has_work() && !free_.empty()) start(lock, take());
