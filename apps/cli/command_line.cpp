@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <thread>
 
 #include "bmoe_version.h"
 #include "engine/engine.h"
@@ -204,6 +205,13 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     }
     if (const std::string flags = flags_for_streaming(app); !stream && !flags.empty()) {
         std::cerr << "note: without --moe-stream nothing is streamed, and these have no effect: " << flags << '\n';
+    }
+    // More threads than processors wait for each other in turns: a token would take a hundred times as long.
+    const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+    if (processors > 0 && out.engine.threads > processors) {
+        std::cerr << "note: --threads " << out.engine.threads << " is more than the " << processors
+                  << " processors that there are; " << processors << " are used\n";
+        out.engine.threads = processors;
     }
     out.engine.stream = stream;
     out.engine.policy = policy == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;

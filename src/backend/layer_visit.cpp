@@ -276,15 +276,16 @@ bool LayerVisit::has_stalled() {
     return stalled;
 }
 
-// Prepares reading the experts of the next layer that a prompt will probably select and that are not resident.
+// Prepares reading the experts of the next layer that a prompt will probably select and that are not resident. Not of the last
+// layer, which llama.cpp computes for tokens only whose logits are wanted.
 void LayerVisit::read_ahead(std::span<BankRef *const> banks, const ggml_tensor *input) {
-    constexpr int64_t kMostRows =
-        32;  // of the prompt that are asked for their selection; each costs a router's product
+    // Tokens that are asked for their selection; each costs a router's product.
+    constexpr int64_t kMostRows = 32;
     const auto next = static_cast<uint16_t>(layer_ + 1);
     const auto &layers = store_.geometry().layers;
     RouterGuess &routers = store_.lookahead().routers();
     if (reads_ahead_ || input == nullptr || input->ne[2] < 2 || store_.lookahead().depth() == 0 || !has_stalled() ||
-        banks.size() != n_banks_ || next >= layers.size() || layers[next].slice_bytes.size() != n_banks_ ||
+        banks.size() != n_banks_ || next + 1U >= layers.size() || layers[next].slice_bytes.size() != n_banks_ ||
         !routers.knows(next) || !routers.votes(next, *input, kMostRows, layers[next].top_k, votes_)) {
         return;
     }

@@ -12,9 +12,7 @@ constexpr uint64_t kShare = 100;  // of the slots that doubling may take
 
 UbatchChoice choose_ubatch(const std::function<MemoryPlan(uint32_t)> &plan_of, uint64_t limit, uint32_t n_ctx,
                            bool fixed_slots) {
-    const auto fits = [&](const MemoryPlan &plan) {
-        return plan.total() <= limit && (fixed_slots || plan.slots > 0);
-    };
+    const auto fits = [&](const MemoryPlan &plan) { return plan.total() <= limit && (fixed_slots || plan.slots > 0); };
     UbatchChoice choice{kUsualUbatch, plan_of(kUsualUbatch)};
     while (!fits(choice.plan) && choice.n_ubatch > kSmallestUbatch) {
         choice.n_ubatch /= 2;
@@ -23,8 +21,8 @@ UbatchChoice choose_ubatch(const std::function<MemoryPlan(uint32_t)> &plan_of, u
     const uint32_t most = n_ctx == 0 ? kLargestUbatch : std::min(kLargestUbatch, n_ctx);
     while (choice.n_ubatch >= kUsualUbatch && 2 * choice.n_ubatch <= most && fits(choice.plan)) {
         const MemoryPlan plan = plan_of(2 * choice.n_ubatch);
-        const uint64_t taken =
-            fixed_slots ? plan.total() - choice.plan.total() : choice.plan.slots - std::min(choice.plan.slots, plan.slots);
+        const uint64_t taken = fixed_slots ? plan.total() - choice.plan.total()
+                                           : choice.plan.slots - std::min(choice.plan.slots, plan.slots);
         if (!fits(plan) || taken > choice.plan.slots / kShare) {
             break;
         }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <regex>
+#include <thread>
 
 #include "tests/apps/run_command.h"
 #include "tests/io/child_process.h"
@@ -187,6 +188,14 @@ void set_tensor_type(const std::string &path, const std::string &tensor, uint32_
     ASSERT_NE(name, std::string::npos);
     file.seekp(static_cast<std::streamoff>(name + tensor.size() + sizeof(uint32_t) + 2 * sizeof(uint64_t)));
     file.write(reinterpret_cast<const char *>(&type), sizeof(type));
+}
+
+TEST(Cli, UsesNoMoreThreadsThanProcessorsAndSaysSo) {
+    const Finished run = run_command(streamed(kDemo, "--cache-mb 2 -t 500"));
+    EXPECT_EQ(run.status, 0) << run.err;
+    const std::string processors = std::to_string(std::thread::hardware_concurrency());
+    EXPECT_THAT(run.err, HasSubstr("note: --threads 500 is more than the " + processors + " processors"));
+    EXPECT_THAT(run.err, HasSubstr(" of " + processors + " threads busy"));
 }
 
 TEST(Cli, SaysWhichFlagsDoNothingWithoutStreaming) {

@@ -92,6 +92,7 @@ TEST(RowRanges, ThreadsTakeEveryRowOnceAndTheEndsAreNoticedOnce) {
             }
         };
         std::vector<std::thread> threads;
+        threads.reserve(kThreads);
         for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(work);
         for (std::thread &thread : threads) thread.join();
         EXPECT_EQ(last, 1);
