@@ -30,7 +30,7 @@ run: ## generate text with the demo model, or with MODEL=<file.gguf> and ARGS=".
 build: ## everything, optimised, in build/release
 	@scripts/build.sh release
 
-test: ## all tests, and those without llama.cpp again under sanitizers
+test: ## all tests, and those that need no language model again under sanitizers
 	@scripts/test.sh
 
 lint: ## formatting, warnings, clang-tidy, scripts

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests in the release build, then those without llama.cpp under the sanitizers, and the fuzzers for a moment.
+# All tests in the release build, then those that need no language model under the sanitizers, and the fuzzers for a moment.
 # Environment: as for build.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."

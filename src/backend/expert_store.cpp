@@ -157,6 +157,9 @@ StoreCounters ExpertStore::counters() const {
 }
 
 std::optional<std::string> ExpertStore::take_error() {
+    if (has_error()) {
+        visit_->close();  // what is still being read may fail too, and is not the error of what comes next
+    }
     const std::scoped_lock lock(error_mutex_);
     if (!failed_.load(std::memory_order_acquire)) {
         return std::nullopt;

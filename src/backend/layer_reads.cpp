@@ -48,7 +48,6 @@ void LayerReads::issue(io::Priority priority) {
             if (to.room == nullptr) {
                 break;
             }
-            store_.count_staged();
         }
         to.state.store(cache::SliceState::kReading, std::memory_order_relaxed);
         SliceRead &read = reads_[at(item)];
@@ -56,6 +55,9 @@ void LayerReads::issue(io::Priority priority) {
         read.slice = &to;
         read.item = item;
         read.demanded = priority == io::Priority::kDemand;
+        if (read.demanded && slots_[item.expert] == nullptr) {
+            store_.count_staged();
+        }
         read.job = slice_job(store_.model(), {layer_, item.expert}, item.bank, to.room);
         read.job.done = on_read;
         read.job.user = &read;
@@ -101,16 +103,20 @@ size_t LayerReads::demand(std::span<const uint32_t> rows_of_expert) {
         if (rows_of_expert[item.expert] == 0) {
             continue;
         }
-        ++slices;
         SliceRead &read = reads_[at(item)];
         read.demanded = true;
         cache::Slice &to = slice(item.expert, item.bank);
-        if (to.state.load(std::memory_order_acquire) == cache::SliceState::kFailed) {
+        const cache::SliceState state = to.state.load(std::memory_order_acquire);
+        if (state == cache::SliceState::kFailed) {
             to.state.store(cache::SliceState::kEmpty, std::memory_order_relaxed);
             if (slots_[item.expert] == nullptr) {
                 give_back_room(item.expert, item.bank);  // it waits its turn like others
             }
-        } else {
+        } else if (state != cache::SliceState::kEmpty) {
+            ++slices;
+            if (slots_[item.expert] == nullptr) {
+                store_.count_staged();
+            }
             store_.pool().promote(read.job);
         }
     }

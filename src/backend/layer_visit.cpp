@@ -94,7 +94,8 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         for (uint16_t bank = 0; bank < n_banks_; ++bank) {
             queue_bank(bank, false);
         }
-        read_ahead(banks, input);
+        issue();
+        read_ahead(banks, input);  // takes a while: the disk is at work already
         issue();
     }
     return true;
@@ -285,8 +286,9 @@ void LayerVisit::read_ahead(std::span<BankRef *const> banks, const ggml_tensor *
     const auto &layers = store_.geometry().layers;
     RouterGuess &routers = store_.lookahead().routers();
     if (reads_ahead_ || input == nullptr || input->ne[2] < 2 || store_.lookahead().depth() == 0 || !has_stalled() ||
-        banks.size() != n_banks_ || next + 1U >= layers.size() || layers[next].slice_bytes.size() != n_banks_ ||
-        !routers.knows(next) || !routers.votes(next, *input, kMostRows, layers[next].top_k, votes_)) {
+        banks.size() != n_banks_ || next >= layers.size() || layers[next].slice_bytes.size() != n_banks_ ||
+        !routers.knows(next) || !routers.knows(next + 1) ||
+        !routers.votes(next, *input, kMostRows, layers[next].top_k, votes_)) {
         return;
     }
     cache::ExpertCache &cache = *store_.mutable_cache();

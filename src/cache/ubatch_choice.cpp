@@ -14,14 +14,18 @@ UbatchChoice choose_ubatch(const std::function<MemoryPlan(uint32_t)> &plan_of, u
                            bool fixed_slots) {
     const auto fits = [&](const MemoryPlan &plan) { return plan.total() <= limit && (fixed_slots || plan.slots > 0); };
     UbatchChoice choice{kUsualUbatch, plan_of(kUsualUbatch)};
+    const UbatchChoice usual = choice;
     while (!fits(choice.plan) && choice.n_ubatch > kSmallestUbatch) {
         choice.n_ubatch /= 2;
         choice.plan = plan_of(choice.n_ubatch);
     }
+    if (!fits(choice.plan) && usual.plan.total() <= limit) {
+        return usual;  // there is no cache to be had by computing fewer
+    }
     const uint32_t most = n_ctx == 0 ? kLargestUbatch : std::min(kLargestUbatch, n_ctx);
     while (choice.n_ubatch >= kUsualUbatch && 2 * choice.n_ubatch <= most && fits(choice.plan)) {
         const MemoryPlan plan = plan_of(2 * choice.n_ubatch);
-        const uint64_t taken = fixed_slots ? plan.total() - choice.plan.total()
+        const uint64_t taken = fixed_slots ? plan.total() - std::min(plan.total(), choice.plan.total())
                                            : choice.plan.slots - std::min(choice.plan.slots, plan.slots);
         if (!fits(plan) || taken > choice.plan.slots / kShare) {
             break;

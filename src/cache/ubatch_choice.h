@@ -25,8 +25,8 @@ struct UbatchChoice {
 // where doubling takes at most a hundredth of the slots.
 //
 // `plan_of` makes the plan for a ubatch; `limit` is the memory there is, in bytes. With `fixed_slots` a larger ubatch takes
-// other memory than the slots, which is held against them all the same. Of a plan without slots that were not fixed, it is
-// assumed that a cache would not fit.
+// other memory than the slots, which is held against them all the same. A plan without slots that were not fixed is one in
+// which no cache fits.
 UbatchChoice choose_ubatch(const std::function<MemoryPlan(uint32_t)> &plan_of, uint64_t limit, uint32_t n_ctx,
                            bool fixed_slots);
 

@@ -257,7 +257,7 @@ Engine::ContextPtr Engine::make_context(const Options &options, llama_model *mod
     params.n_ctx = options.n_ctx;
     params.n_batch = n_ubatch;
     params.n_ubatch = n_ubatch;
-    params.n_outputs_max = 1;  // logits of the last token are all that is asked for: hundreds of MiB less to hold ready
+    params.n_outputs_max = options.all_logits ? n_ubatch : 1;
     params.n_threads = threads_;
     params.n_threads_batch = threads_;
     params.no_perf = true;

@@ -56,6 +56,9 @@ struct Options {
     // Prompt tokens computed at once. 0: 512; when streaming, up to 2048 where the cache loses next to nothing by it, and fewer
     // where the plan would not fit otherwise. A prompt reads its experts once per ubatch.
     uint32_t n_ubatch = 0;
+    // A caller that decodes by llama_decode(context()) itself may ask for the logits of every token of a batch. Otherwise of one,
+    // as Engine::decode() does, and llama.cpp aborts if it is more: the room for them is hundreds of MiB.
+    bool all_logits = false;
 
     // Called with 0..1 while the model loads, on the loading thread.
     std::function<void(float)> on_progress;

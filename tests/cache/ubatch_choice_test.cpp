@@ -59,6 +59,12 @@ TEST(UbatchChoice, ShrinksUntilAFixedCacheFits) {
     EXPECT_EQ(choose_fixed(kDense + 500 * kMiB + items_for(600).compute, 500 * kMiB).n_ubatch, kUsualUbatch);
 }
 
+TEST(UbatchChoice, DoesNotShrinkForACacheThatCannotBe) {
+    const auto no_slots = [](uint32_t n_ubatch) { return MemoryPlan{items_for(n_ubatch), 0}; };
+    EXPECT_EQ(choose_ubatch(no_slots, kDense + items_for(600).compute, 4096, false).n_ubatch, kUsualUbatch);
+    EXPECT_EQ(choose_ubatch(no_slots, kDense + items_for(200).compute, 4096, false).n_ubatch, kSmallestUbatch);
+}
+
 // What a fixed cache leaves is not the ubatch's to take.
 TEST(UbatchChoice, GrowsBesideAFixedCacheOnlyIfThatIsMuchLarger) {
     EXPECT_EQ(choose_fixed(64'000 * kMiB, 4'000 * kMiB).n_ubatch, kUsualUbatch);

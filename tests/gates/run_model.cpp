@@ -65,6 +65,7 @@ engine::Options gate_options(const std::string &model, bool stream) {
     options.n_ctx = kContext;
     options.threads = 2;
     options.cache_bytes = 0;
+    options.all_logits = true;
     return options;
 }
 
