@@ -270,6 +270,7 @@ TEST_P(PosixFileTest, RefusesAPipeWithoutWaitingForItsWriter) {
 }
 
 TEST_P(PosixFileTest, NamesTheLimitOfOpenFiles) {
+    BMOE_SKIP_WITHOUT_DESCRIPTORS();
     const auto file = open_contents(make_contents(5000));
     SKIP_WITHOUT_DIRECT_IO(*file);
     std::string error;

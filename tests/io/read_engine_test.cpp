@@ -84,6 +84,7 @@ TEST(ReadEngineTest, WithoutIoUringIsAnErrorOrLanesWithANote) {
 }
 
 TEST(ReadEngineTest, WithoutDescriptorsNamesTheirLimit) {
+    BMOE_SKIP_WITHOUT_DESCRIPTORS();
     try {
         ReadPool(2, ReadEngine::kUring);
     } catch (const Error &error) {
