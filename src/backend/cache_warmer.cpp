@@ -111,10 +111,7 @@ WarmReport CacheWarmer::finish() {
     // From the end too: the pool hands out first what came back last, and that should be low addresses.
     for (auto at = slots_.rbegin(); at != slots_.rend(); ++at) {
         cache::Slot *slot = *at;
-        const bool whole = std::all_of(slot->slices.begin(), slot->slices.end(), [](const cache::Slice &slice) {
-            return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReady;
-        });
-        if (!whole) {
+        if (!cache::is_whole(*slot)) {
             cache_.give_back(slot);
             continue;
         }

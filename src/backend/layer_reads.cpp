@@ -9,13 +9,8 @@
 namespace bmoe::backend {
 
 LayerReads::LayerReads(ExpertStore &store) : store_(store) {
-    size_t most_experts = 0;
-    size_t most_slices = 0;
-    for (const auto &layer : store.geometry().layers) {
-        most_experts = std::max<size_t>(most_experts, layer.n_expert);
-        most_slices = std::max(most_slices, layer.n_expert * layer.slice_bytes.size());
-    }
-    slots_.resize(most_experts);
+    const size_t most_slices = store.geometry().most_slices();
+    slots_.resize(store.geometry().most_experts());
     staged_ = std::make_unique<cache::Slice[]>(most_slices);
     reads_.resize(most_slices);
     queue_.reserve(2 * most_slices);  // a slice whose read failed ahead of demand is queued twice

@@ -26,15 +26,9 @@ bool is_read(const cache::Slot *slot) {
     });
 }
 
-bool is_whole(const cache::Slot &slot) {
-    return std::all_of(slot.slices.begin(), slot.slices.end(), [](const cache::Slice &slice) {
-        return slice.state.load(std::memory_order_acquire) == cache::SliceState::kReady;
-    });
-}
-
 // Of an expert that nobody has asked for: what has been read may be of use.
 void keep_or_give_back(cache::ExpertCache &cache, cache::Slot *slot) {
-    if (is_whole(*slot)) {
+    if (cache::is_whole(*slot)) {
         cache.publish(slot);
     } else {
         cache.give_back(slot);
@@ -45,12 +39,8 @@ void keep_or_give_back(cache::ExpertCache &cache, cache::Slot *slot) {
 
 LayerVisit::LayerVisit(ExpertStore &store)
     : store_(store), reads_(std::make_unique<LayerReads>(store)), ahead_(std::make_unique<LayerReads>(store)) {
-    size_t most_experts = 0;
-    size_t most_slices = 0;
-    for (const auto &layer : store.geometry().layers) {
-        most_experts = std::max<size_t>(most_experts, layer.n_expert);
-        most_slices = std::max(most_slices, layer.n_expert * layer.slice_bytes.size());
-    }
+    const size_t most_experts = store.geometry().most_experts();
+    const size_t most_slices = store.geometry().most_slices();
     experts_.reserve(most_experts);
     first_row_.reserve(most_experts + 1);
     slots_.reserve(most_experts);
@@ -361,7 +351,7 @@ void LayerVisit::end() {
         if (slot == nullptr) {
             continue;
         }
-        if (is_whole(*slot)) {
+        if (cache::is_whole(*slot)) {
             cache.unpin(slot);
         } else {
             cache.discard(slot);

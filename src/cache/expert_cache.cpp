@@ -23,12 +23,24 @@ struct ExpertCache::Impl {
 
     Slot *&slot_of(ExpertId id) { return slots[index(id)]; }
 
+    // Whether a slot is free that is not kept for guesses.
+    bool has_spare(ExpertId id) const {
+        const uint32_t size_class = pool->class_of(id.layer);
+        return pool->free_slots(size_class) > reserve[size_class];
+    }
+
+    // The resident expert that is to give way; empty if there is none, or in prefill none that is worth less.
+    std::optional<ExpertId> victim_for(ExpertId id, Phase phase) const {
+        const std::optional<ExpertId> victim = policy->victim(pool->class_of(id.layer));
+        const bool gives_way = victim && (phase != Phase::kPrefill || policy->prefers(id, *victim));
+        return gives_way ? victim : std::nullopt;
+    }
+
     // A free slot, or that of an expert that is thrown out for `id`; nullptr if there is none to be had.
     Slot *make_room(ExpertId id, Phase phase) {
-        const uint32_t size_class = pool->class_of(id.layer);
-        if (pool->free_slots(size_class) > reserve[size_class]) return pool->take_free(size_class);
-        const std::optional<ExpertId> victim = policy->victim(size_class);
-        if (!victim || (phase == Phase::kPrefill && !policy->prefers(id, *victim))) return nullptr;
+        if (has_spare(id)) return pool->take_free(pool->class_of(id.layer));
+        const std::optional<ExpertId> victim = victim_for(id, phase);
+        if (!victim) return nullptr;
         Slot *slot = slot_of(*victim);
         forget(*victim);
         ++counters.evictions;
@@ -103,10 +115,7 @@ Slot *ExpertCache::admit(ExpertId id, Phase phase) {
 
 bool ExpertCache::would_admit(ExpertId id) const {
     if (!impl_->pool) return false;
-    const uint32_t size_class = impl_->pool->class_of(id.layer);
-    if (impl_->pool->free_slots(size_class) > impl_->reserve[size_class]) return true;
-    const std::optional<ExpertId> victim = impl_->policy->victim(size_class);
-    return victim && impl_->policy->prefers(id, *victim);
+    return impl_->has_spare(id) || impl_->victim_for(id, Phase::kPrefill).has_value();
 }
 
 void ExpertCache::reserve_for_guesses(uint32_t slots) {
@@ -163,9 +172,7 @@ void ExpertCache::start_from(std::span<const float> frequencies) {
 Slot *ExpertCache::reserve(ExpertId id) {
     assert(impl_->slot_of(id) == nullptr);
     if (!impl_->pool) return nullptr;
-    const uint32_t size_class = impl_->pool->class_of(id.layer);
-    if (impl_->pool->free_slots(size_class) <= impl_->reserve[size_class]) return nullptr;
-    return reserve_guess(id);
+    return impl_->has_spare(id) ? reserve_guess(id) : nullptr;
 }
 
 Slot *ExpertCache::reserve_guess(ExpertId id) {

@@ -1,6 +1,7 @@
 // Shapes of a model's experts as the cache sees them: numbers only.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -14,8 +15,10 @@ struct LayerGeometry {
 
 struct Geometry {
     std::vector<LayerGeometry> layers;
-    uint32_t block_size = 4096;  // of the files; a slot has room for a slice rounded out to blocks at both ends
-    uint64_t bytes() const;      // all experts of all layers, without rounding
+    uint32_t block_size = 4096;     // of the files; a slot has room for a slice rounded out to blocks at both ends
+    uint64_t bytes() const;         // all experts of all layers, without rounding
+    uint32_t most_experts() const;  // of a layer
+    size_t most_slices() const;     // of a layer's experts together
 };
 
 }  // namespace bmoe::cache

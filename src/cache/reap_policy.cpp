@@ -19,12 +19,6 @@ constexpr float kForgotten = 1e-9f;       // frequencies below are 0: the proces
 constexpr uint16_t kNotResident = std::numeric_limits<uint16_t>::max();
 constexpr float kNoWorst = std::numeric_limits<float>::infinity();
 
-uint32_t largest_layer(const Geometry &geometry) {
-    uint32_t most = 0;
-    for (const LayerGeometry &layer : geometry.layers) most = std::max(most, layer.n_expert);
-    return most;
-}
-
 }  // namespace
 
 ReapPolicy::ReapPolicy(const Geometry &geometry, std::span<const uint32_t> size_class, bool with_transitions)
@@ -36,8 +30,8 @@ ReapPolicy::ReapPolicy(const Geometry &geometry, std::span<const uint32_t> size_
       score_(index_.count()),
       pins_(index_.count()),
       place_(index_.count(), kNotResident),
-      position_(largest_layer(geometry)),
-      expected_(largest_layer(geometry)) {
+      position_(geometry.most_experts()),
+      expected_(geometry.most_experts()) {
     if (with_transitions) transitions_.emplace(geometry);
     uint32_t most_selected = 0;
     for (const LayerGeometry &layer : geometry.layers) most_selected = std::max(most_selected, layer.top_k);

@@ -1,6 +1,7 @@
 // Memory for cached experts: permanently mapped slots, overwritten in place, never unmapped while the pool lives.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,13 @@ struct Slot {
     uint32_t size_class = 0;
     std::vector<Slice> slices;  // one per projection; never resized
 };
+
+// All slices are there.
+inline bool is_whole(const Slot &slot) {
+    return std::all_of(slot.slices.begin(), slot.slices.end(), [](const Slice &slice) {
+        return slice.state.load(std::memory_order_acquire) == SliceState::kReady;
+    });
+}
 
 // Budget a pool is given and what became of it.
 struct PoolUsage {
