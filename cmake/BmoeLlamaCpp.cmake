@@ -51,9 +51,15 @@ function(bmoe_add_llama_cpp)
     set(LLAMA_ALL_WARNINGS OFF)
     string(SUBSTRING "${BMOE_LLAMA_CPP_COMMIT}" 0 8 LLAMA_BUILD_COMMIT)
 
-    # Unoptimised kernels would make every test that runs a model slow.
-    set(CMAKE_C_FLAGS_DEBUG "-O2 -g1")
-    set(CMAKE_CXX_FLAGS_DEBUG "-O2 -g1")
+    # Unoptimised kernels would make every test that runs a model slow. Under the sanitizers none does.
+    if(BMOE_SANITIZE)
+        set(CMAKE_C_FLAGS_DEBUG "-O1 -g1")
+        set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+        set(GGML_LLAMAFILE OFF)
+    else()
+        set(CMAKE_C_FLAGS_DEBUG "-O2 -g1")
+        set(CMAKE_CXX_FLAGS_DEBUG "-O2 -g1")
+    endif()
     add_subdirectory(${BMOE_LLAMA_CPP_SOURCE_DIR} ${PROJECT_BINARY_DIR}/llama.cpp EXCLUDE_FROM_ALL SYSTEM)
 endfunction()
 
