@@ -160,9 +160,12 @@ json measure(const json &request, const engine::Options &options, Clock::time_po
     const Prompt prompt = make_prompt(engine, request);
     const double before_prompt = std::chrono::duration<double>(Clock::now() - start).count();
     engine::GenerationStats stats;
-    engine::generate(
-        engine, prompt.tokens, request.at("tokens"), [](std::string_view) { return true; }, stats,
-        engine::AtEnd::kGoOn);
+    engine::GenerationRequest generation;
+    generation.prompt = prompt.tokens;
+    generation.max_tokens = request.at("tokens");
+    generation.at_end = engine::AtEnd::kGoOn;
+    generation.on_text = [](std::string_view) { return true; };
+    engine::generate(engine, generation, stats);
     json figures = figures_of(engine, stats);
     figures["mode"] = request.at("settings").at("mode");
     figures["prompt_repeats"] = prompt.repeats;

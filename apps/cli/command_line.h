@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/options.h"
+#include "engine/sampling.h"
 
 namespace bmoe::cli {
 
@@ -13,6 +14,7 @@ struct CommandLine {
     std::string prompt;
     int max_tokens = 128;
     bool chat = false;
+    engine::Sampling sampling;
 };
 
 enum class Parsed { kRun, kExit };

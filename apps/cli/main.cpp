@@ -1,6 +1,6 @@
 #include "cli/command_line.h"
+#include "cli/one_shot.h"
 #include "cli/program.h"
-#include "cli/run.h"
 
 namespace {
 
@@ -10,7 +10,7 @@ int run_command(int argc, char **argv) {
     if (bmoe::cli::parse_command_line(argc, argv, command, exit_code) == bmoe::cli::Parsed::kExit) {
         return exit_code;
     }
-    return bmoe::cli::run(command);
+    return bmoe::cli::run_one_shot(command);
 }
 
 }  // namespace

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/mib.h"
 #include "cache/slot_pool.h"
 
 namespace bmoe::cache {
 
 namespace {
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-uint64_t mib(uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
 
 uint64_t sum(const MemoryItems &items) { return items.dense + items.kv + items.compute + items.staging + items.other; }
 
@@ -25,11 +22,11 @@ uint64_t MemoryPlan::total() const { return sum(items) + slots; }
 
 std::string MemoryPlan::describe() const {
     // Every item is rounded up, and the total is that of the rounded ones: what is read adds up.
-    const uint64_t all =
-        mib(items.dense) + mib(items.kv) + mib(items.compute) + mib(items.staging) + mib(items.other) + mib(slots);
-    return cat("dense ", mib(items.dense), " MiB + KV ", mib(items.kv), " MiB + compute ", mib(items.compute),
-               " MiB + staging ", mib(items.staging), " MiB + other ", mib(items.other), " MiB + expert slots ",
-               mib(slots), " MiB = ", all, " MiB");
+    const uint64_t all = mib_up(items.dense) + mib_up(items.kv) + mib_up(items.compute) + mib_up(items.staging) +
+                         mib_up(items.other) + mib_up(slots);
+    return cat("dense ", mib_up(items.dense), " MiB + KV ", mib_up(items.kv), " MiB + compute ", mib_up(items.compute),
+               " MiB + staging ", mib_up(items.staging), " MiB + other ", mib_up(items.other), " MiB + expert slots ",
+               mib_up(slots), " MiB = ", all, " MiB");
 }
 
 MemoryPlan plan_fixed(const MemoryItems &items, uint64_t slots) { return {items, slots}; }

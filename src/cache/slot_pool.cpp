@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/mib.h"
 #include "cache/arena.h"
 #include "cache/prefaulter.h"
 #include "cache/slot_layout.h"
@@ -13,14 +14,12 @@ namespace bmoe::cache {
 
 namespace {
 
-uint64_t mib_rounded_up(uint64_t bytes) { return (bytes + (uint64_t{1} << 20) - 1) >> 20; }
-
 SlotLayout divided(const Geometry &geometry, uint64_t budget) {
     SlotLayout layout(geometry);
     if (!layout.divide(budget)) {
-        throw Error(cat("the expert cache needs at least ", mib_rounded_up(layout.smallest_bytes()), " MiB, but got ",
+        throw Error(cat("the expert cache needs at least ", mib_up(layout.smallest_bytes()), " MiB, but got ",
                         budget >> 20, " MiB: every kind of expert needs slots for a token's top-k; give --cache-mb ",
-                        mib_rounded_up(layout.smallest_bytes()), " or more, or --cache-mb 0 for no cache"));
+                        mib_up(layout.smallest_bytes()), " or more, or --cache-mb 0 for no cache"));
     }
     return layout;
 }

@@ -8,17 +8,14 @@
 #include <thread>
 
 #include "backend/disk_probe.h"
-#include "backend/ggml_device.h"
 #include "backend/kernels/row_kernel.h"
 #include "backend/route_replay.h"
 #include "base/error.h"
-#include "cache/ubatch_choice.h"
+#include "base/mib.h"
 #include "common.h"
+#include "engine/context.h"
 #include "engine/llama_log.h"
-#include "ggml-cpu.h"
-#include "gguf/stdio_stream.h"
-#include "gguf/virtual_gguf.h"
-#include "llama-ext.h"
+#include "engine/memory_planner.h"
 
 namespace bmoe::engine {
 
@@ -28,51 +25,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-uint64_t mib_up(uint64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
-
-constexpr ggml_type kKvTypes[] = {GGML_TYPE_F16,  GGML_TYPE_F32,    GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
-                                  GGML_TYPE_Q4_1, GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1};
-
-ggml_type kv_type(const std::string &name) {
-    for (const ggml_type type : kKvTypes) {
-        if (name == ggml_type_name(type)) {
-            return type;
-        }
-    }
-    throw Error(cat("'", name, "' is no type for keys or values"));
-}
-
 // Not more than this process may run on at once: in a container the machine has more.
 int default_threads() {
     const auto allowed = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     return std::clamp(common_cpu_get_num_math(), 1, allowed);
 }
 
-// Program, vocabulary, graph metadata and allocator slack; the rest is itemised.
-uint64_t other_bytes() { return uint64_t{96} << 20; }
-
-bool forward_progress(float progress, void *data) {
-    const auto &options = *static_cast<const Options *>(data);
-    if (options.on_progress) {
-        options.on_progress(progress);
-    }
-    return true;
-}
+bool is_cancelled(void *flag) { return static_cast<std::atomic<bool> *>(flag)->load(std::memory_order_relaxed); }
 
 }  // namespace
-
-const std::vector<std::string> &kv_types() {
-    static const std::vector<std::string> names = [] {
-        std::vector<std::string> all;
-        for (const ggml_type type : kKvTypes) {
-            all.emplace_back(ggml_type_name(type));
-        }
-        return all;
-    }();
-    return names;
-}
-
-void Engine::FreePool::operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
 
 Engine::Engine(const Options &options) {
     capture_llama_log();
@@ -93,42 +54,56 @@ Engine::Engine(const Options &options) {
     ggml_threadpool_params pool_params = ggml_threadpool_params_default(threads_);
     pool_.reset(ggml_threadpool_new(&pool_params));
     if (streams) {
-        store_ = std::make_unique<backend::ExpertStore>(
-            *file_, backend::StoreOptions{.io_threads = options.io_threads,
-                                          .io_engine = options.io_engine,
-                                          .overlap = options.overlap,
-                                          .lookahead = options.overlap ? options.lookahead : 0});
-        note(options, file_->io_note());
-        note(options, store_->pool().note());
-        if (trace) {
-            replay_routes(options, *trace);
-        }
-        plan_memory(options, limits);
-        store_->set_cache(report_.plan.slots, options.policy);
-        report_.disk_bandwidth = backend::measure_bandwidth(*store_);
-        if (options.warm_start) {
-            warm_start_ = WarmStart::begin(options, report_.plan, *store_);
-        }
-    }
-    const auto start = std::chrono::steady_clock::now();
-    if (streams) {
-        model_ = load_from_stream(options, false);
-        report_.streaming = true;
-        report_.o_direct = file_->is_direct();
-        report_.mode_note = cat("streaming ", mib_up(report_.expert_bytes), " MiB of routed experts, ",
-                                mib_up(report_.dense_bytes_read), " MiB in memory");
+        open_streamed(options, limits, trace ? &*trace : nullptr);
     } else {
-        load_plain(options);
+        const auto start = std::chrono::steady_clock::now();
+        model_ = load_plain(options, *file_, overrides_);
+        report_.load_seconds = seconds_since(start);
         report_.mode_note =
             cat(file_->expert_layers().empty() ? "the model has no experts" : "not streaming",
                 ": running as plain llama.cpp with ", options.resident ? "the whole model in memory" : "mmap");
-    }
-    report_.load_seconds = seconds_since(start);
-    note_kernels(options);
-    if (report_.n_ubatch == 0) {
         report_.n_ubatch = options.n_ubatch != 0 ? options.n_ubatch : cache::kUsualUbatch;
     }
-    context_ = make_context(options, model_.get(), report_.n_ubatch);
+    note_kernels(options);
+    context_ = make_context(options, model_.get(), pool_.get(), threads_, store_.get(), report_.n_ubatch);
+    llama_set_abort_callback(context_.get(), is_cancelled, &cancelled_);
+}
+
+void Engine::open_streamed(const Options &options, const cache::MemoryLimits &limits, const cache::RouteTrace *trace) {
+    store_ = std::make_unique<backend::ExpertStore>(
+        *file_, backend::StoreOptions{.io_threads = options.io_threads,
+                                      .io_engine = options.io_engine,
+                                      .overlap = options.overlap,
+                                      .lookahead = options.overlap ? options.lookahead : 0});
+    options.note(file_->io_note());
+    options.note(store_->pool().note());
+    if (trace != nullptr) {
+        replay_routes(options, *trace);
+    }
+    plan_memory(options, limits);
+    store_->set_cache(report_.plan.slots, options.policy);
+    report_.disk_bandwidth = backend::measure_bandwidth(*store_);
+    if (options.warm_start) {
+        warm_start_ = WarmStart::begin(options, report_.plan, *store_);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    LoadedModel loaded = load_streamed(options, *file_, *store_, overrides_, LoadMode::kRead);
+    model_ = std::move(loaded.model);
+    report_.load_seconds = seconds_since(start);
+    report_.streaming = true;
+    report_.dense_bytes_read = loaded.dense_bytes_read;
+    report_.expert_bytes = loaded.expert_bytes;
+    report_.o_direct = file_->is_direct();
+    report_.mode_note = cat("streaming ", mib_up(report_.expert_bytes), " MiB of routed experts, ",
+                            mib_up(report_.dense_bytes_read), " MiB in memory");
+}
+
+void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits) {
+    const LoadedModel measured = load_streamed(options, *file_, *store_, overrides_, LoadMode::kMeasure);
+    const cache::UbatchChoice choice = engine::plan_memory(
+        options, measured.model.get(), {.pool = pool_.get(), .threads = threads_, .store = store_.get()}, limits);
+    report_.n_ubatch = choice.n_ubatch;
+    report_.plan = choice.plan;
 }
 
 Engine::~Engine() {
@@ -137,12 +112,6 @@ Engine::~Engine() {
     }
     context_.reset();
     model_.reset();
-}
-
-void Engine::note(const Options &options, const std::string &line) const {
-    if (options.on_note && !line.empty()) {
-        options.on_note(line);
-    }
 }
 
 // Once per type of streamed weights whose kernel is not used although it could be.
@@ -154,7 +123,7 @@ void Engine::note_kernels(const Options &options) const {
         }
     }
     for (const uint32_t type : types) {
-        note(options, store_ != nullptr ? backend::row_kernel(static_cast<ggml_type>(type)).note : std::string());
+        options.note(store_ != nullptr ? backend::row_kernel(static_cast<ggml_type>(type)).note : std::string());
     }
 }
 
@@ -174,9 +143,9 @@ void Engine::override_expert_count(const Options &options, const cache::RouteTra
     std::snprintf(entry.key, sizeof(entry.key), "%s", file_->expert_used_key().c_str());
     entry.val_i64 = count;
     overrides_ = {entry, llama_model_kv_override{}};
-    note(options, cat("a token uses ", count, " experts of a layer",
-                      options.n_expert_used != 0 ? "" : ", as many as in the route trace", "; the model was made for ",
-                      own, ": the output is ", count < own ? "lossy" : "another"));
+    options.note(cat("a token uses ", count, " experts of a layer",
+                     options.n_expert_used != 0 ? "" : ", as many as in the route trace", "; the model was made for ",
+                     own, ": the output is ", count < own ? "lossy" : "another"));
 }
 
 void Engine::replay_routes(const Options &options, const cache::RouteTrace &trace) {
@@ -184,141 +153,6 @@ void Engine::replay_routes(const Options &options, const cache::RouteTrace &trac
     report_.route_replay = cat("route-replay: ", options.route_replay, ", ", replay->tokens(),
                                " tokens, routing is recorded, text is meaningless");
     store_->set_route_replay(std::move(replay));
-}
-
-Engine::ModelPtr Engine::load_from_stream(const Options &options, bool measure_only) {
-    io::BulkReader reader(options.io_threads);
-    backend::ExpertStore &store = *store_;
-    std::set<const gguf::Bank *> resident;  // llama.cpp reads them: not placed in the expert buffer
-    gguf::VirtualGguf source(*file_, reader, [&](const gguf::Tensor &tensor, const void *) {
-        const backend::BankRef *bank = store.bank(tensor.info.name);
-        if (bank != nullptr && !bank->placed) {
-            resident.insert(bank->bank);
-        }
-        return bank != nullptr && bank->placed;
-    });
-    const gguf::FilePtr stream = gguf::open_stream(source);
-
-    llama_model_params params = llama_model_default_params();
-    params.n_gpu_layers = 0;
-    params.load_mode = LLAMA_LOAD_MODE_NONE;
-    params.kv_overrides = overrides_.empty() ? nullptr : overrides_.data();
-    params.use_extra_bufts = options.repack;
-    params.no_alloc = measure_only;
-    if (!measure_only) {
-        params.progress_callback = forward_progress;
-        params.progress_callback_user_data = const_cast<Options *>(&options);
-    }
-    ModelPtr model;
-    {
-        const backend::LoadScope scope(store);
-        model.reset(llama_model_load_from_file_ptr(stream.get(), params));
-    }
-    const std::optional<std::string> refused = store.take_error();
-    if (model == nullptr || !source.error().empty() || refused.has_value()) {
-        const std::string reason = refused.has_value()       ? *refused
-                                   : !source.error().empty() ? source.error()
-                                                             : take_llama_errors();
-        throw Error(cat(options.model, ": cannot load the model: ", reason));
-    }
-    if (measure_only) {
-        return model;
-    }
-    report_.dense_bytes_read = source.served_bytes();
-    report_.expert_bytes = source.skipped_bytes();
-    uint64_t resident_bytes = 0;
-    for (const gguf::Bank *bank : resident) {
-        resident_bytes += bank->bytes_per_expert * bank->n_expert;
-    }
-    if (!resident.empty()) {
-        note(options, cat(resident.size(), " expert tensors (", mib_up(resident_bytes), " MiB, among them ",
-                          (*resident.begin())->tensor, ") cannot be streamed and are held in memory"));
-    }
-    return model;
-}
-
-void Engine::load_plain(const Options &options) {
-    llama_model_params params = llama_model_default_params();
-    params.n_gpu_layers = 0;
-    params.load_mode = options.resident ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
-    params.kv_overrides = overrides_.empty() ? nullptr : overrides_.data();
-    params.use_extra_bufts = options.repack;
-    params.progress_callback = forward_progress;
-    params.progress_callback_user_data = const_cast<Options *>(&options);
-    model_.reset(llama_model_load_from_file(file_->shards().front()->path().c_str(), params));
-    if (model_ == nullptr) {
-        throw Error(cat(options.model, ": cannot load the model: ", take_llama_errors()));
-    }
-    report_.o_direct = false;
-}
-
-Engine::ContextPtr Engine::make_context(const Options &options, llama_model *model, uint32_t n_ubatch) const {
-    llama_context_params params = llama_context_default_params();
-    params.n_ctx = options.n_ctx;
-    params.n_batch = n_ubatch;
-    params.n_ubatch = n_ubatch;
-    params.n_outputs_max = options.all_logits ? n_ubatch : 1;
-    params.n_threads = threads_;
-    params.n_threads_batch = threads_;
-    params.no_perf = true;
-    params.type_k = kv_type(options.kv_type_k);
-    params.type_v = kv_type(options.kv_type_v);
-    params.flash_attn_type = options.flash_attention == FlashAttention::kOn    ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                             : options.flash_attention == FlashAttention::kOff ? LLAMA_FLASH_ATTN_TYPE_DISABLED
-                                                                               : LLAMA_FLASH_ATTN_TYPE_AUTO;
-    const backend::ContextScope scope(pool_.get(), store_.get());
-    ContextPtr context(llama_init_from_model(model, params));
-    if (context == nullptr) {
-        throw Error(cat(options.model, ": cannot make a context of ", options.n_ctx, " tokens: ", take_llama_errors()));
-    }
-    llama_attach_threadpool(context.get(), pool_.get(), pool_.get());
-    return context;
-}
-
-// What everything but the experts will take, from llama.cpp's own simulation of making the context.
-cache::MemoryItems Engine::measure_memory(const Options &options, llama_model *model, uint32_t n_ubatch) const {
-    const ContextPtr context = make_context(options, model, n_ubatch);
-    cache::MemoryItems items;
-    for (const auto &[type, data] : llama_get_memory_breakdown(context.get())) {
-        items.dense += type == backend::expert_buffer_type() ? 0 : data.model;
-        items.kv += data.context;
-        items.compute += data.compute;
-    }
-    items.staging = store_->staging_bytes();
-    items.other = other_bytes();
-    return items;
-}
-
-// One that exceeds `limit` has no slots, or as many as the caller wants.
-cache::MemoryPlan Engine::make_plan(const Options &options, llama_model *model, uint32_t n_ubatch,
-                                    uint64_t limit) const {
-    const cache::MemoryPlan plan =
-        cache::plan_fixed(measure_memory(options, model, n_ubatch), options.cache_bytes.value_or(0));
-    return options.cache_bytes.has_value() || plan.total() > limit
-               ? plan
-               : cache::plan_auto(plan.items, store_->geometry(), limit);
-}
-
-void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits) {
-    const ModelPtr model = load_from_stream(options, true);
-    const uint64_t limit = limits.effective();
-    const auto plan_of = [&](uint32_t n_ubatch) { return make_plan(options, model.get(), n_ubatch, limit); };
-    const cache::UbatchChoice choice =
-        options.n_ubatch != 0 ? cache::UbatchChoice{options.n_ubatch, plan_of(options.n_ubatch)}
-                              : cache::choose_ubatch(plan_of, limit, options.n_ctx, options.cache_bytes.has_value());
-    report_.n_ubatch = choice.n_ubatch;
-    report_.plan = choice.plan;
-    if (report_.plan.total() > limit && options.cache_bytes.has_value()) {
-        throw Error(cat(options.model, ": needs ", report_.plan.describe(), ", but there are ", limits.describe(),
-                        "; give a smaller --cache-mb, a smaller -c, or more memory"));
-    }
-    if (!options.cache_bytes.has_value()) {
-        report_.plan = cache::plan_auto(report_.plan.items, store_->geometry(), limit);  // throws if it does not fit
-    }
-    if (!options.cache_bytes.has_value() && report_.plan.slots == 0) {
-        note(options, cat("no expert cache: ", limits.describe(), "; everything else and a reserve need ",
-                          report_.plan.describe()));
-    }
 }
 
 std::vector<llama_token> Engine::tokenize(const std::string &text, bool with_bos) const {
@@ -347,7 +181,7 @@ std::string Engine::piece(llama_token token) const {
     return text;
 }
 
-void Engine::decode(std::span<const llama_token> tokens) {
+void Engine::decode(std::span<const llama_token> tokens, const std::function<void(size_t)> &on_batch) {
     const size_t batch = llama_n_batch(context_.get());
     for (size_t at = 0; at < tokens.size(); at += batch) {
         const size_t n = std::min(batch, tokens.size() - at);
@@ -356,19 +190,30 @@ void Engine::decode(std::span<const llama_token> tokens) {
         const int status = llama_decode(context_.get(), llama_batch_get_one(first, static_cast<int32_t>(n)));
         if (status == 0) {
             has_decoded_ = true;
+            if (on_batch) {
+                on_batch(at + n);
+            }
             continue;
         }
         const std::string log = take_llama_errors();
+        const bool cancelled = take_cancel();
         if (store_ != nullptr) {
             if (const auto error = store_->take_error()) {
                 throw Error(*error);
             }
+        }
+        if (cancelled) {
+            throw Cancelled("cancelled");
         }
         if (status == 1) {
             throw Error(cat("the context of ", llama_n_ctx(context_.get()), " tokens is full; give a larger -c"));
         }
         throw Error(cat("llama.cpp could not decode (status ", status, "): ", log));
     }
+}
+
+uint32_t Engine::held_tokens() const {
+    return static_cast<uint32_t>(llama_memory_seq_pos_max(llama_get_memory(context_.get()), 0) + 1);
 }
 
 void Engine::reset() { llama_memory_clear(llama_get_memory(context_.get()), true); }

@@ -1,6 +1,7 @@
 // An open model with a context, ready to generate.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,13 +10,22 @@
 #include <vector>
 
 #include "backend/expert_store.h"
+#include "base/error.h"
 #include "cache/memory_plan.h"
 #include "cache/route_trace.h"
+#include "engine/llama_handles.h"
+#include "engine/model_loader.h"
 #include "engine/options.h"
 #include "engine/warm_start.h"
 #include "llama.h"
 
 namespace bmoe::engine {
+
+// The caller wanted it.
+class Cancelled : public Error {
+  public:
+    using Error::Error;
+};
 
 struct OpenReport {
     bool streaming = false;         // experts are streamed
@@ -30,10 +40,7 @@ struct OpenReport {
     std::string route_replay;       // line that marks the output of a replay; empty otherwise
 };
 
-// What Options::kv_type_k and kv_type_v may be.
-const std::vector<std::string> &kv_types();
-
-// Not thread-safe: one thread decodes. cancel-like control is by the callbacks.
+// Not thread-safe: one thread decodes, another may cancel().
 class Engine {
   public:
     // Loads the model, makes the context, plans memory, maps the cache. Throws bmoe::Error.
@@ -52,44 +59,37 @@ class Engine {
     std::string piece(llama_token token) const;  // may hold part of a UTF-8 character
 
     // Decodes `tokens` after what the context holds. Logits of the last one follow from llama_get_logits_ith(context(), -1).
-    // Throws bmoe::Error: the context then holds what it held before the failing batch, and can be used on.
-    void decode(std::span<const llama_token> tokens);
+    // `on_batch` learns after each ubatch how many are done. Throws bmoe::Error, Cancelled after cancel(): the context then
+    // holds what it held before the failing batch, and can be used on.
+    void decode(std::span<const llama_token> tokens, const std::function<void(size_t)> &on_batch = {});
+
+    uint32_t held_tokens() const;  // in the context
 
     // Forgets the conversation.
     void reset();
 
+    // Ends the decode() that is running, or the next: it throws Cancelled within one layer's work. From any thread or a signal
+    // handler.
+    void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+    // Whether cancel() was called since the last time, and nothing ended by it.
+    bool take_cancel() { return cancelled_.exchange(false, std::memory_order_relaxed); }
+
   private:
-    struct FreeModel {
-        void operator()(llama_model *model) const { llama_model_free(model); }
-    };
-    struct FreeContext {
-        void operator()(llama_context *context) const { llama_free(context); }
-    };
-    struct FreePool {
-        void operator()(ggml_threadpool *pool) const;
-    };
-    using ModelPtr = std::unique_ptr<llama_model, FreeModel>;
-    using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
-    // Loads through the virtual GGUF, or with `measure_only` simulates it: no weights are read, nothing large is allocated.
-    ModelPtr load_from_stream(const Options &options, bool measure_only);
-    void load_plain(const Options &options);
     void override_expert_count(const Options &options, const cache::RouteTrace *trace);
     void replay_routes(const Options &options, const cache::RouteTrace &trace);
-    ContextPtr make_context(const Options &options, llama_model *model, uint32_t n_ubatch) const;
-    cache::MemoryItems measure_memory(const Options &options, llama_model *model, uint32_t n_ubatch) const;
-    cache::MemoryPlan make_plan(const Options &options, llama_model *model, uint32_t n_ubatch, uint64_t limit) const;
     void plan_memory(const Options &options, const cache::MemoryLimits &limits);
+    void open_streamed(const Options &options, const cache::MemoryLimits &limits, const cache::RouteTrace *trace);
     void note_kernels(const Options &options) const;
-    void note(const Options &options, const std::string &line) const;
 
     OpenReport report_;
     int threads_ = 1;
     std::unique_ptr<gguf::ModelFile> file_;
-    std::vector<llama_model_kv_override> overrides_;  // of metadata, for llama.cpp; ends with an empty key, or is empty
+    Overrides overrides_;
     std::unique_ptr<backend::ExpertStore> store_;
     std::unique_ptr<WarmStart> warm_start_;
     bool has_decoded_ = false;
-    std::unique_ptr<ggml_threadpool, FreePool> pool_;
+    std::atomic<bool> cancelled_{false};
+    PoolPtr pool_;
     ModelPtr model_;
     ContextPtr context_;
 };

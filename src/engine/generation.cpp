@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 
@@ -44,6 +44,69 @@ class IntervalMeter {
     Clock::time_point start_;
 };
 
+// Fills an interval when it goes out of scope, however that happens.
+class IntervalScope {
+  public:
+    IntervalScope(const Engine &engine, Interval &interval) : meter_(engine), interval_(interval) {}
+    ~IntervalScope() { interval_ = meter_.stop(); }
+    IntervalScope(const IntervalScope &) = delete;
+    IntervalScope &operator=(const IntervalScope &) = delete;
+
+  private:
+    IntervalMeter meter_;
+    Interval &interval_;
+};
+
+void decode_prompt(Engine &engine, const GenerationRequest &request, uint32_t held, GenerationStats &stats) {
+    const IntervalScope scope(engine, stats.prompt);
+    try {
+        engine.decode(request.prompt, request.on_prompt);
+    } catch (...) {
+        stats.prompt_tokens = engine.held_tokens() - held;
+        throw;
+    }
+    stats.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
+}
+
+// `room`: tokens that can still be decoded.
+void decode_steps(Engine &engine, const GenerationRequest &request, uint32_t room, GenerationStats &stats) {
+    const llama_vocab *vocab = llama_model_get_vocab(engine.model());
+    const SamplerPtr sampler = make_sampler(request.sampling);
+    const IntervalScope scope(engine, stats.decode);
+    while (stats.generated < request.max_tokens) {
+        if (engine.take_cancel()) {
+            throw Cancelled("cancelled");
+        }
+        const auto start = Clock::now();
+        std::optional<IntervalMeter> meter;
+        if (request.on_step) {
+            meter.emplace(engine);
+        }
+        const llama_token token = llama_sampler_sample(sampler.get(), engine.context(), -1);
+        if (request.at_end == AtEnd::kStop && llama_vocab_is_eog(vocab, token)) {
+            stats.stop = StopReason::kEndOfText;
+            return;
+        }
+        ++stats.generated;
+        if (!request.on_text(engine.piece(token))) {
+            stats.stop = StopReason::kCaller;
+            return;
+        }
+        if (stats.generated == request.max_tokens) {
+            return;
+        }
+        if (room-- == 0) {
+            stats.stop = StopReason::kContextFull;
+            return;
+        }
+        engine.decode({&token, 1});
+        stats.step_seconds.push_back(seconds_between(start, Clock::now()));
+        if (request.on_step) {
+            request.on_step({static_cast<uint32_t>(stats.step_seconds.size() - 1), token, meter->stop()});
+        }
+    }
+}
+
 }  // namespace
 
 telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &stats) {
@@ -60,60 +123,26 @@ telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &s
     return input;
 }
 
-void generate(Engine &engine, std::span<const llama_token> prompt, uint32_t max_tokens, const OnText &on_text,
-              GenerationStats &stats, AtEnd at_end) {
-    if (prompt.empty()) {
+void generate(Engine &engine, const GenerationRequest &request, GenerationStats &stats) {
+    if (request.prompt.empty()) {
         throw Error("the model's tokenizer makes no tokens of the prompt; give another text");
     }
-    const llama_vocab *vocab = llama_model_get_vocab(engine.model());
-    const std::unique_ptr<llama_sampler, void (*)(llama_sampler *)> sampler(llama_sampler_init_greedy(),
-                                                                            llama_sampler_free);
     stats = {};
-    stats.prompt_tokens = static_cast<uint32_t>(prompt.size());
+    const auto n_prompt = static_cast<uint32_t>(request.prompt.size());
     const uint32_t n_ctx = llama_n_ctx(engine.context());
-    const auto held = static_cast<uint32_t>(llama_memory_seq_pos_max(llama_get_memory(engine.context()), 0) + 1);
-    if (held + prompt.size() > n_ctx) {
-        throw Error(cat("the prompt has ", prompt.size(), " tokens, but the context of ", n_ctx, " has room for ",
+    const uint32_t held = engine.held_tokens();
+    if (held + n_prompt > n_ctx) {
+        throw Error(cat("the prompt has ", n_prompt, " tokens, but the context of ", n_ctx, " has room for ",
                         n_ctx - held, "; give a larger -c"));
     }
-    uint32_t room = n_ctx - held - static_cast<uint32_t>(prompt.size());  // tokens that can still be decoded
-    stats.step_seconds.reserve(std::min(max_tokens, room));
-
-    const IntervalMeter prompt_meter(engine);
+    stats.step_seconds.reserve(std::min(request.max_tokens, n_ctx - held - n_prompt));
     try {
-        engine.decode(prompt);
-    } catch (...) {
-        stats.prompt = prompt_meter.stop();
-        const llama_pos last = llama_memory_seq_pos_max(llama_get_memory(engine.context()), 0);
-        stats.prompt_tokens = static_cast<uint32_t>(last + 1) - held;
-        throw;
+        decode_prompt(engine, request, held, stats);
+        decode_steps(engine, request, n_ctx - held - n_prompt, stats);
+    } catch (const Cancelled &) {
+        stats.stop = StopReason::kCancelled;
     }
-    stats.prompt = prompt_meter.stop();
-
-    const IntervalMeter decode_meter(engine);
-    try {
-        while (stats.generated < max_tokens) {
-            const auto step = Clock::now();
-            const llama_token token = llama_sampler_sample(sampler.get(), engine.context(), -1);
-            if (at_end == AtEnd::kStop && llama_vocab_is_eog(vocab, token)) {
-                break;
-            }
-            ++stats.generated;
-            if (!on_text(engine.piece(token)) || stats.generated == max_tokens) {
-                break;
-            }
-            if (room-- == 0) {
-                stats.context_full = true;
-                break;
-            }
-            engine.decode({&token, 1});
-            stats.step_seconds.push_back(seconds_between(step, Clock::now()));
-        }
-    } catch (...) {
-        stats.decode = decode_meter.stop();
-        throw;
-    }
-    stats.decode = decode_meter.stop();
+    engine.take_cancel();  // one that came after the last step is done with
 }
 
 }  // namespace bmoe::engine

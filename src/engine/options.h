@@ -65,6 +65,12 @@ struct Options {
     // One line each for the user: fallbacks, what is not streamed and why. Called while a model is opened, decodes or is
     // closed, on the thread that does so. Must not throw.
     std::function<void(const std::string &)> on_note;
+
+    void note(const std::string &line) const {
+        if (on_note && !line.empty()) {
+            on_note(line);
+        }
+    }
 };
 
 }  // namespace bmoe::engine

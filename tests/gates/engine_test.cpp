@@ -57,12 +57,81 @@ TEST(Engine, SaysWhenTheContextIsFullAndGoesOnAfterwards) {
 TEST(Engine, GeneratesNothingFromNoTokens) {
     engine::Engine engine(gate_options(kModel, true));
     engine::GenerationStats stats;
-    const auto on_text = [](std::string_view) { return true; };
-    EXPECT_THROW(engine::generate(engine, {}, 4, on_text, stats), Error);
+    engine::GenerationRequest request;
+    request.max_tokens = 4;
+    request.at_end = engine::AtEnd::kGoOn;
+    request.on_text = [](std::string_view) { return true; };
+    EXPECT_THROW(engine::generate(engine, request, stats), Error);
     EXPECT_EQ(stats.generated, 0u);
     const std::vector<llama_token> prompt(20, 65);
-    engine::generate(engine, prompt, 4, on_text, stats, engine::AtEnd::kGoOn);
+    request.prompt = prompt;
+    engine::generate(engine, request, stats);
     EXPECT_EQ(stats.generated, 4u);
+}
+
+TEST(Engine, IsCancelledInThePromptAndWhileGeneratingAndGoesOn) {
+    engine::Options options = gate_options(kModel, true);
+    options.n_ctx = 512;
+    options.n_ubatch = 64;
+    engine::Engine engine(options);
+    engine::GenerationStats stats;
+    engine::GenerationRequest request;
+    const std::vector<llama_token> prompt(200, 65);
+    request.prompt = prompt;
+    request.max_tokens = 8;
+    request.at_end = engine::AtEnd::kGoOn;
+    request.on_text = [&](std::string_view) { return true; };
+    request.on_prompt = [&](size_t done) {
+        if (done == 64) engine.cancel();
+    };
+    engine::generate(engine, request, stats);
+    EXPECT_EQ(stats.stop, engine::StopReason::kCancelled);
+    EXPECT_EQ(stats.prompt_tokens, 64u);
+    EXPECT_EQ(engine.held_tokens(), 64u);
+    EXPECT_EQ(stats.generated, 0u);
+
+    engine.reset();
+    request.on_prompt = {};
+    request.on_step = [&](const engine::Step &step) {
+        if (step.index == 2) engine.cancel();
+    };
+    engine::generate(engine, request, stats);
+    EXPECT_EQ(stats.stop, engine::StopReason::kCancelled);
+    EXPECT_EQ(stats.step_seconds.size(), 3u);
+
+    engine.reset();
+    request.on_step = {};
+    engine::generate(engine, request, stats);
+    EXPECT_EQ(stats.stop, engine::StopReason::kMaxTokens);
+    EXPECT_EQ(stats.generated, 8u);
+}
+
+TEST(Engine, SamplesBySeed) {
+    engine::Engine engine(gate_options(kModel, true));
+    const std::vector<llama_token> prompt(20, 65);
+    const auto text_of = [&](const engine::Sampling &sampling) {
+        engine.reset();
+        std::string text;
+        engine::GenerationStats stats;
+        engine::GenerationRequest request;
+        request.prompt = prompt;
+        request.max_tokens = 16;
+        request.at_end = engine::AtEnd::kGoOn;
+        request.sampling = sampling;
+        request.on_text = [&](std::string_view piece) {
+            text += piece;
+            text += '|';
+            return true;
+        };
+        engine::generate(engine, request, stats);
+        return text;
+    };
+    const std::string greedy = text_of({});
+    EXPECT_EQ(text_of({.temperature = 0, .top_k = 3, .seed = 1}), greedy);
+    EXPECT_EQ(text_of({.temperature = 1, .top_k = 1}), greedy);
+    const engine::Sampling hot{.temperature = 2, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 7};
+    EXPECT_EQ(text_of(hot), text_of(hot));
+    EXPECT_NE(text_of(hot), greedy);
 }
 
 TEST(Engine, CanChangeTheCacheBetweenGenerations) {

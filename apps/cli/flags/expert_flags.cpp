@@ -1,0 +1,121 @@
+#include "cli/flags/expert_flags.h"
+
+#include <charconv>
+#include <iostream>
+#include <optional>
+
+namespace bmoe::cli {
+
+namespace {
+
+// "auto" or a number of MiB.
+std::optional<uint64_t> cache_bytes(const std::string &text) {
+    if (text == "auto") {
+        return {};
+    }
+    uint64_t mib = 0;
+    const char *end = text.data() + text.size();
+    const auto [at, failure] = std::from_chars(text.data(), end, mib);
+    if (failure != std::errc() || at != end || mib > (uint64_t{1} << 30)) {
+        throw CLI::ValidationError("--cache-mb takes a number of MiB, 0 for no cache, or auto; not '" + text + "'");
+    }
+    return mib << 20;
+}
+
+io::ReadEngine read_engine(const std::string &name) {
+    if (name == "lanes") return io::ReadEngine::kLanes;
+    return name == "uring" ? io::ReadEngine::kUring : io::ReadEngine::kAuto;
+}
+
+// Flags that were given although they only do something when experts are streamed; empty if there are none.
+std::string flags_for_streaming(const CLI::App &app) {
+    std::string flags;
+    for (const CLI::Option *option : app.get_options()) {
+        if (option->get_group() == "Experts" && option->count() > 0 && option->get_name() != "--moe-stream" &&
+            option->get_name() != "--n-expert-used") {
+            flags += (flags.empty() ? "" : ", ") + option->get_name();
+        }
+    }
+    return flags;
+}
+
+// Why experts are never read ahead with these options; empty if they can be.
+std::string no_lookahead_with(const engine::Options &options) {
+    if (!options.overlap) return "--overlap off";
+    return options.cache_bytes == 0 ? "--cache-mb 0" : "";
+}
+
+}  // namespace
+
+void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
+    app_ = &app;
+    out.engine.stream = false;
+    app.add_flag("--moe-stream", out.engine.stream,
+                 "Stream the routed experts from storage; without it: plain llama.cpp with mmap")
+        ->group("Experts");
+    app.add_option("--cache-mb", cache_mb_, "Memory for cached experts in MiB; 0: no cache; auto: what is free")
+        ->capture_default_str()
+        ->group("Experts");
+    app.add_option("--dense-weights", dense_weights_, "anon: read the other weights into memory of their own")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"anon"}))
+        ->group("Experts");
+    app.add_option("--cache-policy", policy_, "Which expert to evict: reap or lru")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"reap", "lru"}))
+        ->group("Experts");
+    CLI::Option *profile =
+        app.add_option("--profile", out.engine.profile,
+                       "File that remembers the experts used most, to start with them the next time; default: one "
+                       "per model in ~/.cache/bmoe")
+            ->group("Experts");
+    app.add_flag("--no-warm-start", no_warm_start_, "Neither read nor write such a file")
+        ->excludes(profile)
+        ->group("Experts");
+    app.add_option("--io-threads", out.engine.io_threads, "Reads in flight")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 64))
+        ->group("Experts");
+    app.add_option("--io-engine", io_engine_,
+                   "Who reads: uring (io_uring), lanes (threads); auto: uring if the system allows")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "lanes", "uring"}))
+        ->group("Experts");
+    app.add_option("--overlap", overlap_, "on: compute while experts are read; off: read first (for measurement)")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"on", "off"}))
+        ->group("Experts");
+    app.add_option("--lookahead", lookahead_,
+                   "Experts of the next layer read ahead on its router's guess; 0: none; auto: where it pays")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 8) | CLI::IsMember({"auto"}))
+        ->group("Experts");
+    app.add_option("--n-expert-used", out.engine.n_expert_used,
+                   "Experts a token uses in each layer; fewer than the model was made for are faster, and lossy")
+        ->check(CLI::Range(1, 1 << 16))
+        ->group("Experts");
+    app.add_option("--route-replay", out.engine.route_replay,
+                   "Route trace (CSV) that decoded tokens take their experts from (for measurement; meaningless text)")
+        ->group("Experts");
+    app.add_flag("--no-odirect", no_odirect_, "Read through the page cache")->group("Experts");
+}
+
+void ExpertFlags::apply(CommandLine &out) {
+    engine::Options &options = out.engine;
+    options.cache_bytes = cache_bytes(cache_mb_);
+    options.policy = policy_ == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;
+    options.warm_start = !no_warm_start_;
+    options.io_engine = read_engine(io_engine_);
+    options.overlap = overlap_ == "on";
+    options.lookahead = lookahead_ == "auto" ? backend::Lookahead::kAuto : std::stoi(lookahead_);
+    options.direct_io = no_odirect_ ? io::DirectIo::kOff : io::DirectIo::kVerified;
+    if (const std::string flags = flags_for_streaming(*app_); !options.stream && !flags.empty()) {
+        std::cerr << "note: without --moe-stream nothing is streamed, and these have no effect: " << flags << '\n';
+    }
+    if (const std::string reason = no_lookahead_with(options);
+        options.stream && options.lookahead > 0 && !reason.empty()) {
+        std::cerr << "note: with " << reason << " nothing is read ahead, and --lookahead has no effect\n";
+    }
+}
+
+}  // namespace bmoe::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "cli/flags/flag_group.h"
+
+namespace bmoe::cli {
+
+// How experts are streamed.
+class ExpertFlags : public FlagGroup {
+  public:
+    void add_to(CLI::App &app, CommandLine &out) override;
+    void apply(CommandLine &out) override;
+
+  private:
+    CLI::App *app_ = nullptr;
+    std::string cache_mb_ = "auto";
+    std::string policy_ = "reap";
+    std::string io_engine_ = "auto";
+    std::string overlap_ = "on";
+    std::string lookahead_ = "auto";
+    std::string dense_weights_ = "anon";
+    bool no_odirect_ = false;
+    bool no_warm_start_ = false;
+};
+
+}  // namespace bmoe::cli

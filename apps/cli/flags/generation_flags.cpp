@@ -1,0 +1,44 @@
+#include "cli/flags/generation_flags.h"
+
+namespace bmoe::cli {
+
+void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
+    app.add_option("-p,--prompt", out.prompt, "Text to continue, or the user's message with --chat")
+        ->required()
+        ->group("Generation");
+    app.add_option("-n,--predict", out.max_tokens, "Tokens to generate at most")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1 << 30))
+        ->group("Generation");
+    app.add_flag("--chat", out.chat, "Render the prompt with the model's own chat template")->group("Generation");
+    app.add_option("--temp", out.sampling.temperature, "Temperature; 0: always the likeliest token")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 100.0))
+        ->group("Generation");
+    app.add_option("--top-k", out.sampling.top_k, "With a temperature: of the k likeliest tokens only; 0: of all")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 1 << 30))
+        ->group("Generation");
+    app.add_option("--top-p", out.sampling.top_p,
+                   "With a temperature: of the likeliest ones that have this share; 1: of all")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0))
+        ->group("Generation");
+    app.add_option("--min-p", out.sampling.min_p,
+                   "With a temperature: of those this many times as likely as the likeliest; 0: of all")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0))
+        ->group("Generation");
+    app.add_option("-s,--seed", out.sampling.seed,
+                   "With a temperature: the same number gives the same text; "
+                   "default: another one each time")
+        ->group("Generation");
+}
+
+void GenerationFlags::apply(CommandLine &out) {
+    if (out.prompt.empty()) {
+        throw CLI::ValidationError("the prompt is empty: give some text with -p");
+    }
+}
+
+}  // namespace bmoe::cli

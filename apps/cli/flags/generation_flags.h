@@ -1,0 +1,14 @@
+#pragma once
+
+#include "cli/flags/flag_group.h"
+
+namespace bmoe::cli {
+
+// What to generate, and how its tokens are chosen.
+class GenerationFlags : public FlagGroup {
+  public:
+    void add_to(CLI::App &app, CommandLine &out) override;
+    void apply(CommandLine &out) override;
+};
+
+}  // namespace bmoe::cli

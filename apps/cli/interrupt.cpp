@@ -1,0 +1,56 @@
+#include "cli/interrupt.h"
+
+#include <csignal>
+
+namespace bmoe::cli {
+
+namespace {
+
+volatile std::sig_atomic_t caught = 0;
+std::atomic<engine::Engine *> running{nullptr};
+
+void on_signal(int signal) {
+    caught = signal;
+    if (engine::Engine *engine = running.load(std::memory_order_relaxed)) {
+        engine->cancel();
+    }
+    std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+struct InterruptScope::Old {
+    struct sigaction interrupt, terminate, pipe;
+};
+
+InterruptScope::InterruptScope(engine::Engine &engine) : old_(std::make_unique<Old>()) {
+    caught = 0;
+    running.store(&engine, std::memory_order_relaxed);
+    struct sigaction action = {};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, &old_->interrupt);
+    sigaction(SIGTERM, &action, &old_->terminate);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, &old_->pipe);
+}
+
+InterruptScope::~InterruptScope() {
+    if (!ignoring_) {
+        sigaction(SIGINT, &old_->interrupt, nullptr);
+        sigaction(SIGTERM, &old_->terminate, nullptr);
+    }
+    sigaction(SIGPIPE, &old_->pipe, nullptr);
+    running.store(nullptr, std::memory_order_relaxed);
+}
+
+bool InterruptScope::interrupted() const { return caught != 0; }
+
+int InterruptScope::exit_status() const { return caught != 0 ? 128 + caught : 0; }
+
+void InterruptScope::ignore_from_now_on() {
+    ignoring_ = true;
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGTERM, SIG_IGN);
+}
+
+}  // namespace bmoe::cli

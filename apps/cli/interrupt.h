@@ -1,0 +1,32 @@
+// Ctrl-C and a polite kill: the generation ends, the program says what it has done and ends by convention.
+#pragma once
+
+#include <memory>
+
+#include "engine/engine.h"
+
+namespace bmoe::cli {
+
+// While it lives, SIGINT and SIGTERM cancel what `engine` does; a second one ends the program. SIGPIPE is ignored: the write
+// fails instead. One at a time.
+class InterruptScope {
+  public:
+    explicit InterruptScope(engine::Engine &engine);
+    ~InterruptScope();
+    InterruptScope(const InterruptScope &) = delete;
+    InterruptScope &operator=(const InterruptScope &) = delete;
+
+    bool interrupted() const;
+    int exit_status() const;  // by convention, of a program that a signal ended; 0 without one
+
+    // From here on little is left to do, and a file that is being written should not be left half done: both signals are
+    // ignored until the program ends.
+    void ignore_from_now_on();
+
+  private:
+    struct Old;
+    std::unique_ptr<Old> old_;
+    bool ignoring_ = false;
+};
+
+}  // namespace bmoe::cli

@@ -1,0 +1,66 @@
+#include "cli/run_summary.h"
+
+#include <cstdio>
+
+#include "telemetry/summary.h"
+
+namespace bmoe::cli {
+
+namespace {
+
+double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+telemetry::RunSummary summarise(const engine::Engine &engine, const engine::GenerationStats &stats,
+                                double before_prompt) {
+    telemetry::RunSummary run;
+    run.prompt_tokens = stats.prompt_tokens;
+    run.prompt_seconds = stats.prompt.seconds;
+    run.generated = stats.generated;
+    run.step_seconds = stats.step_seconds;
+    run.load_seconds = engine.report().load_seconds;
+    run.first_token_seconds = before_prompt + stats.prompt.seconds;
+    run.user_seconds = stats.decode.usage.user_seconds;
+    run.system_seconds = stats.decode.usage.system_seconds;
+    run.decode_seconds = stats.decode.seconds;
+    run.major_faults = stats.decode.usage.major_faults;
+    run.minor_faults = stats.decode.usage.minor_faults;
+    run.peak_rss = telemetry::peak_rss_bytes();
+    run.threads = engine.threads();
+    run.streaming = engine.report().streaming;
+    if (engine.store() == nullptr || engine.store()->cache() == nullptr) {
+        return run;
+    }
+    const backend::StoreCounters &decode = stats.decode.experts;
+    const cache::ExpertCache &cache = *engine.store()->cache();
+    run.o_direct = engine.report().o_direct;
+    run.route_replay = engine.report().route_replay;
+    run.stall_seconds = seconds(decode.stall_ns);
+    run.read_bytes = decode.reads.bytes;
+    run.prompt_read_bytes = stats.prompt.experts.reads.bytes;
+    run.read_active_seconds = seconds(decode.reads.active_ns);
+    run.hits = decode.cache.hits;
+    run.misses = decode.cache.misses;
+    run.resident_bytes = cache.resident_bytes();
+    run.slot_bytes = cache.usage().mapped_bytes;
+    run.policy = cache.policy() != nullptr ? cache.policy()->name() : "none";
+    run.bound = engine::bound_input(engine, stats);
+    run.lookahead = engine.store()->lookahead().depth() > 0;
+    run.guesses_started = decode.lookahead.started;
+    run.guesses_right = decode.lookahead.adopted;
+    run.guesses_ready = decode.lookahead.ready;
+    run.guessable_misses = decode.lookahead.misses;
+    run.wasted_bytes = decode.lookahead.wasted_bytes;
+    run.huge_pages = cache.usage().huge_pages;
+    run.warmed_bytes = engine.store()->warmed_bytes();
+    return run;
+}
+
+}  // namespace
+
+void print_summary(const engine::Engine &engine, const engine::GenerationStats &stats, double before_prompt) {
+    for (const std::string &line : telemetry::summary_lines(summarise(engine, stats, before_prompt))) {
+        std::fprintf(stderr, "%s\n", line.c_str());
+    }
+}
+
+}  // namespace bmoe::cli

@@ -1,0 +1,105 @@
+#include "engine/model_loader.h"
+
+#include <optional>
+#include <set>
+
+#include "backend/expert_store.h"
+#include "backend/ggml_device.h"
+#include "base/error.h"
+#include "base/mib.h"
+#include "engine/llama_log.h"
+#include "gguf/model_file.h"
+#include "gguf/stdio_stream.h"
+#include "gguf/virtual_gguf.h"
+#include "io/bulk_reader.h"
+
+namespace bmoe::engine {
+
+namespace {
+
+bool forward_progress(float progress, void *data) {
+    const auto &options = *static_cast<const Options *>(data);
+    if (options.on_progress) {
+        options.on_progress(progress);
+    }
+    return true;
+}
+
+llama_model_params model_params(const Options &options, const Overrides &overrides) {
+    llama_model_params params = llama_model_default_params();
+    params.n_gpu_layers = 0;
+    params.kv_overrides = overrides.empty() ? nullptr : overrides.data();
+    params.use_extra_bufts = options.repack;
+    return params;
+}
+
+void report_progress(llama_model_params &params, const Options &options) {
+    params.progress_callback = forward_progress;
+    params.progress_callback_user_data = const_cast<Options *>(&options);
+}
+
+void note_resident_banks(const Options &options, const std::set<const gguf::Bank *> &resident) {
+    if (resident.empty()) {
+        return;
+    }
+    uint64_t bytes = 0;
+    for (const gguf::Bank *bank : resident) {
+        bytes += bank->bytes_per_expert * bank->n_expert;
+    }
+    options.note(cat(resident.size(), " expert tensors (", mib_up(bytes), " MiB, among them ",
+                     (*resident.begin())->tensor, ") cannot be streamed and are held in memory"));
+}
+
+}  // namespace
+
+LoadedModel load_streamed(const Options &options, const gguf::ModelFile &file, backend::ExpertStore &store,
+                          const Overrides &overrides, LoadMode mode) {
+    io::BulkReader reader(options.io_threads);
+    std::set<const gguf::Bank *> resident;  // llama.cpp reads them: not placed in the expert buffer
+    gguf::VirtualGguf source(file, reader, [&](const gguf::Tensor &tensor, const void *) {
+        const backend::BankRef *bank = store.bank(tensor.info.name);
+        if (bank != nullptr && !bank->placed) {
+            resident.insert(bank->bank);
+        }
+        return bank != nullptr && bank->placed;
+    });
+    const gguf::FilePtr stream = gguf::open_stream(source);
+
+    llama_model_params params = model_params(options, overrides);
+    params.load_mode = LLAMA_LOAD_MODE_NONE;
+    params.no_alloc = mode == LoadMode::kMeasure;
+    if (mode == LoadMode::kRead) {
+        report_progress(params, options);
+    }
+    LoadedModel loaded;
+    {
+        const backend::LoadScope scope(store);
+        loaded.model.reset(llama_model_load_from_file_ptr(stream.get(), params));
+    }
+    const std::optional<std::string> refused = store.take_error();
+    if (loaded.model == nullptr || !source.error().empty() || refused.has_value()) {
+        const std::string reason = refused.has_value()       ? *refused
+                                   : !source.error().empty() ? source.error()
+                                                             : take_llama_errors();
+        throw Error(cat(options.model, ": cannot load the model: ", reason));
+    }
+    if (mode == LoadMode::kRead) {
+        loaded.dense_bytes_read = source.served_bytes();
+        loaded.expert_bytes = source.skipped_bytes();
+        note_resident_banks(options, resident);
+    }
+    return loaded;
+}
+
+ModelPtr load_plain(const Options &options, const gguf::ModelFile &file, const Overrides &overrides) {
+    llama_model_params params = model_params(options, overrides);
+    params.load_mode = options.resident ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
+    report_progress(params, options);
+    ModelPtr model(llama_model_load_from_file(file.shards().front()->path().c_str(), params));
+    if (model == nullptr) {
+        throw Error(cat(options.model, ": cannot load the model: ", take_llama_errors()));
+    }
+    return model;
+}
+
+}  // namespace bmoe::engine
