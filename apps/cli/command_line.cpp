@@ -11,6 +11,7 @@
 #include "cli/flags/expert_flags.h"
 #include "cli/flags/generation_flags.h"
 #include "cli/flags/model_flags.h"
+#include "cli/flags/session_flags.h"
 
 namespace bmoe::cli {
 
@@ -52,6 +53,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     std::vector<std::unique_ptr<FlagGroup>> groups;
     groups.push_back(std::make_unique<ModelFlags>());
     groups.push_back(std::make_unique<GenerationFlags>());
+    groups.push_back(std::make_unique<SessionFlags>());
     groups.push_back(std::make_unique<ExpertFlags>());
     groups.push_back(std::make_unique<ComputationFlags>());
     for (const auto &group : groups) {
