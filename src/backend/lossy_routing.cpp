@@ -22,6 +22,19 @@ T &element(const ggml_tensor &tensor, size_t i0, size_t i1, size_t i2) {
 
 }  // namespace
 
+std::string LossyOptions::describe() const {
+    if (!any()) {
+        return {};
+    }
+    std::string what;
+    const auto add = [&](bool on, const std::string &part) { what += on ? (what.empty() ? "" : ", ") + part : ""; };
+    add(quality_budget >= 0, cat("up to ", quality_budget, " % of the router's weight is forgone"));
+    add(substitute_cold > 0, cat("experts not in memory are replaced from ", substitute_cold, " of their score"));
+    add(drop_cold > 0, cat("those below ", drop_cold, " of the mean weight are dropped",
+                           drop_in_prefill ? ", in prompts too" : "", drop_renorm ? ", the others scaled up" : ""));
+    return "the output is lossy: " + what;
+}
+
 void LossyOptions::check() const {
     if (!(drop_cold >= 0 && drop_cold <= 1)) {
         throw Error(cat("--drop-cold-experts ", drop_cold, ": give a number from 0 (drops nothing) to 1"));

@@ -45,6 +45,9 @@ struct LossyOptions {
 
     bool any() const { return drop_cold > 0 || substitute_cold > 0 || quality_budget >= 0; }
 
+    // A line that marks the output; empty if nothing is forgone.
+    std::string describe() const;
+
     // Throws bmoe::Error, naming the flag of bmoe-cli, if a value is out of its range or two do not go together.
     void check() const;
 };
