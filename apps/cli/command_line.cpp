@@ -11,6 +11,7 @@
 #include "cli/flags/expert_flags.h"
 #include "cli/flags/generation_flags.h"
 #include "cli/flags/model_flags.h"
+#include "cli/flags/output_flags.h"
 
 namespace bmoe::cli {
 
@@ -54,6 +55,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     groups.push_back(std::make_unique<GenerationFlags>());
     groups.push_back(std::make_unique<ExpertFlags>());
     groups.push_back(std::make_unique<ComputationFlags>());
+    groups.push_back(std::make_unique<OutputFlags>());
     for (const auto &group : groups) {
         group->add_to(app, out);
     }
