@@ -14,7 +14,7 @@ namespace bmoe::cache {
 struct RouteTraceHeader {
     struct Layer {
         uint64_t expert_bytes = 0;  // of one expert
-        int block = 0;              // the layer's number in the model
+        uint32_t block = 0;         // the layer's number in the model
         bool has_scores = false;    // its router's scores can be computed
     };
     std::string model, architecture;
