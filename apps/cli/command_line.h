@@ -16,7 +16,10 @@ struct RecordOptions {
     uint32_t route_logits = 0;               // router scores of each token and layer in the route trace
 };
 
+enum class Mode { kOneShot, kChat, kSession };
+
 struct CommandLine {
+    Mode mode = Mode::kOneShot;
     engine::Options engine;
     std::string prompt;
     int max_tokens = 128;

@@ -17,52 +17,13 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
     return std::chrono::duration<double>(end - begin).count();
 }
 
-// Measures an interval from its construction to stop().
-class IntervalMeter {
-  public:
-    explicit IntervalMeter(const Engine &engine) : engine_(engine) {
-        if (engine.store() != nullptr) {
-            experts_ = engine.store()->counters();
-        }
-        usage_ = telemetry::ProcessUsage::now();
-        start_ = Clock::now();
-    }
-    Interval stop() const {
-        Interval interval;
-        interval.seconds = seconds_between(start_, Clock::now());
-        interval.usage = telemetry::ProcessUsage::now().since(usage_);
-        if (engine_.store() != nullptr) {
-            interval.experts = engine_.store()->counters().since(experts_);
-        }
-        return interval;
-    }
-
-  private:
-    const Engine &engine_;
-    backend::StoreCounters experts_;
-    telemetry::ProcessUsage usage_;
-    Clock::time_point start_;
-};
-
-// Fills an interval when it goes out of scope, however that happens.
-class IntervalScope {
-  public:
-    IntervalScope(const Engine &engine, Interval &interval) : meter_(engine), interval_(interval) {}
-    ~IntervalScope() { interval_ = meter_.stop(); }
-    IntervalScope(const IntervalScope &) = delete;
-    IntervalScope &operator=(const IntervalScope &) = delete;
-
-  private:
-    IntervalMeter meter_;
-    Interval &interval_;
-};
-
 void decode_prompt(Engine &engine, const GenerationRequest &request, uint32_t held, GenerationStats &stats) {
     const IntervalScope scope(engine, stats.prompt);
     try {
         engine.decode(request.prompt, request.on_prompt);
     } catch (...) {
-        stats.prompt_tokens = engine.held_tokens() - held;
+        const uint32_t now = engine.held_tokens();
+        stats.prompt_tokens = now - std::min(now, held);
         throw;
     }
     stats.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
@@ -88,6 +49,7 @@ void decode_steps(Engine &engine, const GenerationRequest &request, uint32_t roo
             return;
         }
         ++stats.generated;
+        stats.tokens.push_back(token);
         if (!request.on_text(engine.piece(token))) {
             stats.stop = StopReason::kCaller;
             return;
@@ -136,6 +98,7 @@ void generate(Engine &engine, const GenerationRequest &request, GenerationStats 
                         n_ctx - held, "; give a larger -c"));
     }
     stats.step_seconds.reserve(std::min(request.max_tokens, n_ctx - held - n_prompt));
+    stats.tokens.reserve(stats.step_seconds.capacity() + 1);
     try {
         decode_prompt(engine, request, held, stats);
         decode_steps(engine, request, n_ctx - held - n_prompt, stats);

@@ -8,20 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/expert_store.h"
 #include "engine/engine.h"
+#include "engine/interval_meter.h"
 #include "engine/sampling.h"
 #include "telemetry/bound.h"
-#include "telemetry/process_usage.h"
 
 namespace bmoe::engine {
-
-// What happened between two moments of a run.
-struct Interval {
-    double seconds = 0;
-    telemetry::ProcessUsage usage;   // difference
-    backend::StoreCounters experts;  // difference; zero when nothing is streamed
-};
 
 // What a token that ends the answer does: ends the generation, or is decoded like any other (for measurement).
 enum class AtEnd { kStop, kGoOn };
@@ -35,8 +27,10 @@ enum class StopReason {
 };
 
 struct GenerationStats {
-    uint32_t prompt_tokens = 0;
-    uint32_t generated = 0;  // tokens handed to the caller
+    uint32_t prompt_tokens = 0;       // decoded
+    uint32_t reused_tokens = 0;       // of the prompt, that the context held already (Conversation)
+    uint32_t generated = 0;           // tokens handed to the caller
+    std::vector<llama_token> tokens;  // these
     StopReason stop = StopReason::kMaxTokens;
     Interval prompt;                   // decoding the prompt, to the first token
     Interval decode;                   // decoding the generated tokens: one step each, the last token's is not needed

@@ -35,8 +35,7 @@ std::vector<std::string> columns_of(const std::string &line) {
 class TraceTest : public testing::Test {
   protected:
     TraceTest() {
-        experts_.store().set_cache(cache::SlotPool::minimum_budget(experts_.store().geometry()) * 2,
-                                   cache::PolicyKind::kLru);
+        experts_.store().set_cache(cache::SlotPool::whole_budget(experts_.store().geometry()), cache::PolicyKind::kLru);
         executor_.set_threads(2);
     }
 

@@ -82,7 +82,7 @@ TEST_F(RouteTraceWriterTest, LeavesOutTokensThatWereNotFinished) {
         }
     }
     writer.next_tokens(1, Phase::kPrefill, 0);
-    EXPECT_EQ(text().find("0,1,1,"), std::string::npos);
+    EXPECT_EQ(text().find("\n0,1,1,"), std::string::npos);
     EXPECT_EQ(read_route_trace(path_).rows.size(), 2U);
 }
 
