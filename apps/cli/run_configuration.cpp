@@ -31,7 +31,8 @@ std::string instruments(const RecordOptions &record) {
     std::string names;
     const auto add = [&](bool used, const char *name) {
         if (used) {
-            names += (names.empty() ? "" : ",") + std::string(name);
+            names += names.empty() ? "" : ",";
+            names += name;
         }
     };
     add(!record.route_trace.empty(), "route-trace");
@@ -100,7 +101,8 @@ void add_experts(Configuration &to, const engine::Engine &engine, const engine::
     to.add("io_threads", store.pool().lanes());
     to.add("io_engine", store.pool().engine() == io::ReadEngine::kUring ? "uring" : "lanes");
     to.add("o_direct", engine.report().o_direct ? 1 : 0);
-    to.add("disk_bytes_per_s", engine.report().disk_bandwidth > 0 ? cat(engine.report().disk_bandwidth) : "-1");
+    to.add("disk_bytes_per_s",
+           engine.report().disk_bandwidth > 0 ? cat(static_cast<uint64_t>(engine.report().disk_bandwidth)) : "-1");
     to.add("overlap", store.options().overlap);
     to.add("lookahead", options.lookahead == backend::Lookahead::kAuto ? "auto" : cat(options.lookahead));
     to.add("lookahead_depth", looks_ahead ? store.lookahead().depth() : 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "cli/run_configuration.h"
@@ -93,10 +94,10 @@ void RunRecorder::record(engine::GenerationRequest &request, const engine::Gener
         return;
     }
     stats_ = &stats;
-    prompt_tokens_ = request.prompt.size();
     most_steps_ = request.max_tokens - 1;  // the first token is the prompt's
+    is_decoding_ = false;
     prompt_is_logged_ = false;
-    begin_phase("prompt", prompt_tokens_);
+    begin_phase("prompt", request.prompt.size());
     if (routes_ != nullptr) {
         routes_->next_tokens(turn_, cache::Phase::kPrefill, 0);
     }
@@ -105,6 +106,12 @@ void RunRecorder::record(engine::GenerationRequest &request, const engine::Gener
         if (also) {
             also(done);
         }
+    };
+    request.on_text = [this, wanted = std::move(request.on_text)](std::string_view text) {
+        if (!is_decoding_) {
+            begin_decoding();
+        }
+        return wanted(text);
     };
     request.on_step = [this, also = std::move(request.on_step)](const engine::Step &step) {
         on_step(step);
@@ -118,13 +125,17 @@ void RunRecorder::on_prompt(size_t done) {
     write_traces();
     phase_->tokens = done;
     show_progress();
-    if (done == prompt_tokens_) {
-        begin_phase("decode", most_steps_);
-    }
     if (routes_ != nullptr) {
-        const bool ended = done == prompt_tokens_;
-        routes_->next_tokens(turn_, ended ? cache::Phase::kDecode : cache::Phase::kPrefill,
-                             ended ? 0 : static_cast<uint32_t>(done));
+        routes_->next_tokens(turn_, cache::Phase::kPrefill, static_cast<uint32_t>(done));
+    }
+}
+
+// The prompt has given its first token.
+void RunRecorder::begin_decoding() {
+    is_decoding_ = true;
+    begin_phase("decode", most_steps_);
+    if (routes_ != nullptr) {
+        routes_->next_tokens(turn_, cache::Phase::kDecode, 0);
     }
 }
 

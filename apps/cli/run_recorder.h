@@ -48,6 +48,7 @@ class RunRecorder {
   private:
     OutputFile *open(const char *flag, const std::string &path);
     void on_prompt(size_t done);
+    void begin_decoding();
     void on_step(const engine::Step &step);
     void begin_phase(const char *name, uint64_t most_tokens);
     void write_traces();
@@ -66,8 +67,8 @@ class RunRecorder {
     // Of the request at hand.
     uint32_t turn_ = 0;
     const engine::GenerationStats *stats_ = nullptr;
-    size_t prompt_tokens_ = 0;
     uint32_t most_steps_ = 0;
+    bool is_decoding_ = false;
     bool prompt_is_logged_ = false;
     struct Phase;  // its prompt, or its decoding
     std::unique_ptr<Phase> phase_;
