@@ -12,6 +12,7 @@
 #include "cli/flags/generation_flags.h"
 #include "cli/flags/lossy_flags.h"
 #include "cli/flags/model_flags.h"
+#include "cli/flags/output_flags.h"
 #include "cli/flags/session_flags.h"
 
 namespace bmoe::cli {
@@ -58,6 +59,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     groups.push_back(std::make_unique<ExpertFlags>());
     groups.push_back(std::make_unique<LossyFlags>());
     groups.push_back(std::make_unique<ComputationFlags>());
+    groups.push_back(std::make_unique<OutputFlags>());
     for (const auto &group : groups) {
         group->add_to(app, out);
     }

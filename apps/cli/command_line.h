@@ -9,6 +9,13 @@
 
 namespace bmoe::cli {
 
+// What to write down about a run; empty: nothing.
+struct RecordOptions {
+    bool progress = false;                   // lines on stderr
+    std::string csv, route_trace, io_trace;  // files
+    uint32_t route_logits = 0;               // router scores of each token and layer in the route trace
+};
+
 enum class Mode { kOneShot, kChat, kSession };
 
 struct CommandLine {
@@ -18,6 +25,7 @@ struct CommandLine {
     int max_tokens = 128;
     bool chat = false;
     engine::Sampling sampling;
+    RecordOptions record;
 };
 
 enum class Parsed { kRun, kExit };

@@ -6,6 +6,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/open_engine.h"
+#include "cli/run_recorder.h"
 #include "cli/run_summary.h"
 #include "cli/text_output.h"
 #include "engine/chat_prompt.h"
@@ -13,9 +14,27 @@
 
 namespace bmoe::cli {
 
-int run_one_shot(const CommandLine &command) {
+namespace {
+
+// True if all that was wanted is in the files.
+bool finish(RunRecorder &recorder) {
+    recorder.finish();
+    const std::vector<std::string> errors = recorder.errors();
+    for (const std::string &error : errors) {
+        std::fprintf(stderr, "error: %s\n", error.c_str());
+    }
+    return errors.empty();
+}
+
+}  // namespace
+
+int run_one_shot(const CommandLine &given) {
+    CommandLine command = given;
+    RunRecorder recorder(command.record);
+    recorder.observe(command.engine);
     const auto start = std::chrono::steady_clock::now();
     const auto engine = open_engine(command);
+    recorder.begin(*engine, command);
     const std::string text =
         command.chat ? engine::render_user_message(engine->model(), command.prompt) : command.prompt;
     const auto prompt = engine->tokenize(text, !command.chat);
@@ -35,25 +54,30 @@ int run_one_shot(const CommandLine &command) {
         output.write(piece);
         return !output.failed();
     };
+    recorder.record(request, stats);
     try {
         engine::generate(*engine, request, stats);
     } catch (const Error &) {
         output.write("\n");
+        recorder.finish_request();
         print_summary(*engine, stats, before_prompt);
+        finish(recorder);
         throw;
     }
     interrupt.ignore_from_now_on();
     output.write("\n");
+    recorder.finish_request();
     if (stats.stop == engine::StopReason::kContextFull) {
         std::fprintf(stderr, "note: stopped at the end of the context of %u tokens; -c makes it larger\n",
                      llama_n_ctx(engine->context()));
     }
     print_summary(*engine, stats, before_prompt);
+    const bool recorded = finish(recorder);
     if (output.failed()) {
         std::fprintf(stderr, "error: %s\n", output.error().c_str());
         return output.exit_status();
     }
-    return interrupt.exit_status();
+    return recorded ? interrupt.exit_status() : 1;
 }
 
 }  // namespace bmoe::cli

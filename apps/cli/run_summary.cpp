@@ -35,6 +35,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.o_direct = engine.report().o_direct;
     run.route_replay = engine.report().route_replay;
     run.stall_seconds = seconds(decode.stall_ns);
+    run.expert_compute_seconds = seconds(decode.compute_ns) / engine.threads();
     run.read_bytes = decode.reads.bytes;
     run.prompt_read_bytes = stats.prompt.experts.reads.bytes;
     run.read_active_seconds = seconds(decode.reads.active_ns);
@@ -44,7 +45,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.slot_bytes = cache.usage().mapped_bytes;
     run.policy = cache.policy() != nullptr ? cache.policy()->name() : "none";
     run.bound = engine::bound_input(engine, stats);
-    run.lookahead = engine.store()->lookahead().depth() > 0;
+    run.lookahead = engine.store()->lookahead().depth() > 0 && cache.policy() != nullptr;
     run.guesses_started = decode.lookahead.started;
     run.guesses_right = decode.lookahead.adopted;
     run.guesses_ready = decode.lookahead.ready;

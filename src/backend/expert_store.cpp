@@ -64,7 +64,8 @@ StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
             expert_ns - earlier.expert_ns,
             splits - earlier.splits,
             cached_splits - earlier.cached_splits,
-            cached_ns - earlier.cached_ns};
+            cached_ns - earlier.cached_ns,
+            compute_ns - earlier.compute_ns};
 }
 
 ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &options)
@@ -160,6 +161,7 @@ StoreCounters ExpertStore::counters() const {
     counters.splits = splits_;
     counters.cached_splits = cached_splits_;
     counters.cached_ns = cached_ns_;
+    counters.compute_ns = compute_ns_.load(std::memory_order_relaxed);
     return counters;
 }
 

@@ -27,6 +27,7 @@ namespace bmoe::backend {
 
 class ExpertStore;
 class LayerVisit;
+class RouteObserver;
 class RouteReplay;
 
 // What a placed expert tensor carries in ggml_tensor::extra.
@@ -63,6 +64,7 @@ struct StoreCounters {
     uint64_t splits = 0;         // computed
     uint64_t cached_splits = 0;  // of these: all experts were resident
     uint64_t cached_ns = 0;      // time in these
+    uint64_t compute_ns = 0;     // multiplying by experts, summed over the compute threads
 
     StoreCounters since(const StoreCounters &earlier) const;
 };
@@ -102,6 +104,9 @@ class ExpertStore {
     // Experts of decoded tokens are those of `replay` from now on, not the router's. Not during a decode.
     void set_route_replay(std::unique_ptr<RouteReplay> replay);
     RouteReplay *route_replay() const { return route_replay_.get(); }  // nullptr without
+    // `observer` learns of the routing of every visit from now on; nullptr: nobody. It must outlive the store otherwise.
+    void set_route_observer(RouteObserver *observer) { route_observer_ = observer; }
+    RouteObserver *route_observer() const { return route_observer_; }
 
     StoreCounters counters() const;
 
@@ -129,6 +134,7 @@ class ExpertStore {
     bool has_error() const { return failed_.load(std::memory_order_acquire); }  // thread-safe
     void add_stall(uint64_t ns) { stall_ns_ += ns; }
     uint64_t stall_ns() const { return stall_ns_; }
+    void add_compute(uint64_t ns) { compute_ns_.fetch_add(ns, std::memory_order_relaxed); }  // thread-safe
     void count_split(uint64_t ns, bool cached);
     void count_visit() { ++visits_; }
     void await_demand();  // waits for the reads of the visit, and counts it as a stall
@@ -153,6 +159,7 @@ class ExpertStore {
     std::function<void(const WarmReport &)> on_warmed_;
     uint64_t warmed_bytes_ = 0;
     std::unique_ptr<RouteReplay> route_replay_;
+    RouteObserver *route_observer_ = nullptr;
     uint64_t visits_ = 0;
     uint64_t staged_ = 0;
     uint64_t read_ahead_ = 0;
@@ -161,6 +168,7 @@ class ExpertStore {
     uint64_t splits_ = 0;
     uint64_t cached_splits_ = 0;
     uint64_t cached_ns_ = 0;
+    std::atomic<uint64_t> compute_ns_{0};
     std::mutex error_mutex_;
     std::string error_;
     std::atomic<bool> failed_{false};

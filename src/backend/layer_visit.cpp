@@ -4,6 +4,7 @@
 
 #include "backend/expert_store.h"
 #include "backend/lookahead.h"
+#include "backend/route_observer.h"
 #include "backend/route_replay.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -79,6 +80,9 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         store_.count_visit();
         take_over_reads(banks);
         place_experts(static_cast<uint32_t>(ids->ne[0]), static_cast<uint32_t>(ids->ne[1]));
+        if (RouteObserver *observer = store_.route_observer()) {
+            show_routing(*observer, ids, input);
+        }
     }
     {
         const std::scoped_lock lock(issue_mutex_);
@@ -206,6 +210,7 @@ void LayerVisit::place_experts(uint32_t top_k, uint32_t n_tokens) {
             done = place_first(done, i);
         }
     }
+    hits_ = done;
     missed_.assign(n, false);
     // Then those whose reads are ahead of the others: what the last layer of a prompt began, and guesses.
     for (size_t i = done; i < n; ++i) {
@@ -264,6 +269,12 @@ void LayerVisit::place_experts(uint32_t top_k, uint32_t n_tokens) {
     }
     first_row_.erase(first_row_.begin());
     first_row_.push_back(n_rows);
+}
+
+void LayerVisit::show_routing(RouteObserver &observer, const ggml_tensor *ids, const ggml_tensor *input) const {
+    observer.on_routing({layer_, static_cast<uint32_t>(ids->ne[1]), static_cast<uint32_t>(ids->ne[0]), routing_,
+                         weights_, std::span(experts_).first(hits_), input},
+                        store_.lookahead().routers());
 }
 
 // Appends the bank's reads, in file order. Called once per bank for its slots and once for its staged slices, in either order

@@ -25,6 +25,7 @@ namespace bmoe::backend {
 
 struct BankRef;
 class ExpertStore;
+class RouteObserver;
 
 // A row of an expert's product: which of the token's selected experts it is (rank), and the token.
 struct RoutedRow {
@@ -89,6 +90,7 @@ class LayerVisit {
     void take_over_reads(std::span<BankRef *const> banks);
     void place_experts(uint32_t top_k, uint32_t n_tokens);
     size_t place_first(size_t place, size_t index);
+    void show_routing(RouteObserver &observer, const ggml_tensor *ids, const ggml_tensor *input) const;
     void queue_bank(uint16_t bank, bool with_staged);
     bool has_stalled();
     void read_ahead(std::span<BankRef *const> banks, const ggml_tensor *input);
@@ -105,6 +107,7 @@ class LayerVisit {
     uint64_t queued_banks_ = 0;  // bit per bank whose slot reads are queued
 
     std::vector<int32_t> experts_;
+    size_t hits_ = 0;  // of these, the first: resident when the visit began
     std::vector<uint32_t> first_row_;
     std::vector<RoutedRow> rows_;
     std::vector<RoutedRow> dropped_rows_;

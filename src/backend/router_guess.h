@@ -27,6 +27,8 @@ class RouterGuess {
     // that is not how long it is. Any thread, one at a time.
     bool top(uint16_t layer, const float *input, int64_t n, size_t count, std::vector<int32_t> &experts);
 
+    float score(int32_t expert) const { return scores_[static_cast<size_t>(expert)]; }  // in the last top()
+
     // By expert: how many rows of `input`, F32 of [n, 1 or more, tokens], have it among their `count` highest. Asks at most
     // `most_rows` of them, spread evenly over the tokens. False as for top().
     bool votes(uint16_t layer, const ggml_tensor &input, int64_t most_rows, size_t count, std::vector<uint32_t> &votes);

@@ -34,8 +34,10 @@ void work_as_slices_arrive(RowRanges &ranges, ExpertStore &store, int thread, co
                            const Compute &compute) {
     LayerVisit &visit = store.visit();
     size_t first = 0;  // items before it are taken whole
+    uint64_t compute_ns = 0;
     while (ranges.any_left()) {
         const uint32_t seen = visit.arrivals().load(std::memory_order_acquire);
+        const uint64_t begin = now_ns();
         bool worked = false;
         while (first < ranges.items() && !ranges.any_left(first)) {
             ++first;
@@ -53,6 +55,9 @@ void work_as_slices_arrive(RowRanges &ranges, ExpertStore &store, int thread, co
                 worked = true;
             }
         }
+        if (worked) {
+            compute_ns += now_ns() - begin;
+        }
         if (worked || !ranges.any_left()) {
             continue;
         }
@@ -62,6 +67,7 @@ void work_as_slices_arrive(RowRanges &ranges, ExpertStore &store, int thread, co
             store.add_stall(now_ns() - start);
         }
     }
+    store.add_compute(compute_ns);
 }
 
 }  // namespace bmoe::backend

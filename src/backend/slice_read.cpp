@@ -4,6 +4,11 @@
 
 namespace bmoe::backend {
 
+SliceName name_of(const io::ReadJob &job) {
+    const auto part = [&](int at) { return static_cast<uint16_t>(job.tag >> (16 * at)); };
+    return {part(3), part(2), part(1), part(0)};
+}
+
 io::ReadJob slice_job(const gguf::ModelFile &model, cache::ExpertId id, size_t bank, std::byte *room) {
     const gguf::Bank &source = model.expert_layers()[id.layer].banks[bank];
     io::ReadJob job;
@@ -11,6 +16,7 @@ io::ReadJob slice_job(const gguf::ModelFile &model, cache::ExpertId id, size_t b
     job.offset = source.offset + id.expert * source.bytes_per_expert;
     job.length = source.bytes_per_expert;
     job.dst = room;
+    job.tag = uint64_t{source.shard} << 48 | uint64_t{id.layer} << 32 | uint64_t{id.expert} << 16 | uint64_t{bank};
     return job;
 }
 

@@ -12,6 +12,12 @@
 
 namespace bmoe::backend {
 
+// Which slice a read is of, by indices into the model's shards, expert layers and their banks.
+struct SliceName {
+    uint16_t shard = 0, layer = 0, expert = 0, bank = 0;
+};
+SliceName name_of(const io::ReadJob &job);  // made by slice_job()
+
 // The read of a slice into `room`; `done` and `user` are left to the caller.
 io::ReadJob slice_job(const gguf::ModelFile &model, cache::ExpertId id, size_t bank, std::byte *room);
 

@@ -87,6 +87,8 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     plan_memory(options, limits);
     store_->set_cache(report_.plan.slots, options.policy);
     report_.disk_bandwidth = backend::measure_bandwidth(*store_);
+    store_->set_route_observer(options.route_observer);
+    store_->pool().set_observer(options.read_observer);
     if (options.warm_start) {
         warm_start_ = WarmStart::begin(options, report_.plan, *store_);
     }

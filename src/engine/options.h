@@ -12,6 +12,13 @@
 #include "io/posix_file.h"
 #include "io/read_pool.h"
 
+namespace bmoe::backend {
+class RouteObserver;
+}
+namespace bmoe::io {
+class ReadObserver;
+}
+
 namespace bmoe::engine {
 
 enum class FlashAttention { kAuto, kOn, kOff };  // kAuto: where llama.cpp can
@@ -63,6 +70,11 @@ struct Options {
     // A caller that decodes by llama_decode(context()) itself may ask for the logits of every token of a batch. Otherwise of one,
     // as Engine::decode() does, and llama.cpp aborts if it is more: the room for them is hundreds of MiB.
     bool all_logits = false;
+
+    // Learn of the experts' routing and reads when streaming; nullptr: nobody. The reads by which the disk's bandwidth is measured
+    // are left out. They must outlive the engine.
+    backend::RouteObserver *route_observer = nullptr;
+    io::ReadObserver *read_observer = nullptr;
 
     // Called with 0..1 while the model loads, on the loading thread.
     std::function<void(float)> on_progress;

@@ -1,6 +1,8 @@
 #include "io/pool_impl.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "io/read_observer.h"
 
 namespace bmoe::io {
 namespace {
@@ -14,7 +16,9 @@ void ReadPool::Impl::submit(std::span<ReadJob *const> jobs, Priority priority) {
     Lock lock(mutex_);
     const bool is_demand = priority == Priority::kDemand;
     JobQueue &queue = is_demand ? demand_ : speculative_;
+    const uint64_t asked_ns = observer_ != nullptr ? now_ns() : 0;
     for (ReadJob *job : jobs) {
+        job->asked_ns = asked_ns;
         job->state = is_demand ? kWaitingDemand : kWaitingSpeculative;
         queue.push_back(*job);
     }
@@ -48,12 +52,17 @@ ReadCounters ReadPool::Impl::counters() {
     return totals_;
 }
 
+void ReadPool::Impl::set_observer(ReadObserver *observer) {
+    const Lock lock(mutex_);
+    observer_ = observer;
+}
+
 ReadPool::Impl::Taken ReadPool::Impl::take() {
     const bool is_speculative = demand_.empty();
     ReadJob &job = (is_speculative ? speculative_ : demand_).pop_front();
     job.state = kTaken;
     ++running_;
-    return {&job, is_speculative};
+    return {&job, is_speculative, observer_ != nullptr ? now_ns() : 0};
 }
 
 void ReadPool::Impl::begin_read() {
@@ -65,6 +74,10 @@ void ReadPool::Impl::end_read(const Taken &taken, const ReadStatus &status) {
     settle();
     --reading_;
     ++totals_.reads;
+    if (observer_ != nullptr) {
+        observer_->on_read({*taken.job, taken.is_speculative ? Priority::kSpeculative : Priority::kDemand,
+                            taken.job->asked_ns, taken.started_ns, now_ns(), status.ok()});
+    }
     if (!status.ok()) return;
     totals_.bytes += taken.job->length;
     if (taken.is_speculative) totals_.speculative_bytes += taken.job->length;

@@ -28,6 +28,7 @@ class ReadPool::Impl {
     bool promote(ReadJob &job);
     void drain();
     ReadCounters counters();
+    void set_observer(ReadObserver *observer);
 
   protected:
     using Lock = std::unique_lock<std::mutex>;
@@ -35,6 +36,7 @@ class ReadPool::Impl {
     struct Taken {
         ReadJob *job = nullptr;
         bool is_speculative = false;
+        uint64_t started_ns = 0;  // with an observer
     };
 
     // `jobs` jobs were queued; called with the mutex held, may return with it released.
@@ -74,6 +76,7 @@ class ReadPool::Impl {
     int reading_ = 0;  // jobs inside a read
     ReadCounters totals_;
     Clock::time_point settled_ = Clock::now();
+    ReadObserver *observer_ = nullptr;
 };
 
 // Both throw bmoe::Error if the system does not give what they need.

@@ -36,4 +36,6 @@ bool ReadPool::promote(ReadJob &job) { return impl_->promote(job); }
 void ReadPool::drain() { impl_->drain(); }
 ReadCounters ReadPool::counters() const { return impl_->counters(); }
 
+void ReadPool::set_observer(ReadObserver *observer) { impl_->set_observer(observer); }
+
 }  // namespace bmoe::io

@@ -12,6 +12,8 @@
 
 namespace bmoe::io {
 
+class ReadObserver;
+
 enum class Priority { kDemand, kSpeculative };
 
 enum class ReadEngine { kAuto, kLanes, kUring };
@@ -28,7 +30,10 @@ struct ReadJob {
     void (*done)(ReadJob &job, const ReadStatus &status) = nullptr;
     void *user = nullptr;
 
+    uint64_t tag = 0;  // tells a ReadObserver what is read
+
     // The pool's own.
+    uint64_t asked_ns = 0;
     ReadJob *next = nullptr;
     ReadJob *prev = nullptr;
     uint8_t state = 0;
@@ -81,6 +86,10 @@ class ReadPool {
 
     // Up to now: reads in flight count in busy_ns and active_ns. A read is counted before its `done` runs. Thread-safe.
     ReadCounters counters() const;
+
+    // From now on `observer` learns of every read; nullptr: nobody, and when this returns no call to the last one is running.
+    // Must outlive the pool otherwise. Thread-safe.
+    void set_observer(ReadObserver *observer);
 
     class Impl;
 

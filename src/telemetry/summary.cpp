@@ -53,23 +53,28 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
                run.generated, ratio(total, steps), ratio(steps, total), quantile(run.step_seconds, 0.5),
                quantile(run.step_seconds, 0.95), run.prompt_tokens, run.prompt_seconds,
                ratio(run.prompt_tokens, run.prompt_seconds), run.load_seconds, run.first_token_seconds));
-    lines.push_back(format(
-        "compute: %.4f s/token, %.2f of %d threads busy, user %.2f s, system %.2f s, majflt/token %.2f, "
-        "minflt/token %.2f, peak RSS %.0f MiB",
-        ratio(total - run.stall_seconds, steps), ratio(run.user_seconds + run.system_seconds, run.decode_seconds),
-        run.threads, run.user_seconds, run.system_seconds, ratio(static_cast<double>(run.major_faults), steps),
-        ratio(static_cast<double>(run.minor_faults), steps),
-        run.peak_rss < 0 ? -1.0 : static_cast<double>(run.peak_rss) / kMiB));
+    // Without streaming the whole step: what of it is page faults cannot be told apart.
+    const double experts = run.streaming ? ratio(run.expert_compute_seconds, steps) : -1;
+    const double rest = run.streaming ? ratio(total - run.bound.expert_seconds, steps) : -1;
+    const double compute = run.streaming && steps > 0 ? experts + rest : ratio(total, steps);
+    lines.push_back(
+        format("compute: %.4f s/token, experts %.4f + rest %.4f, %.2f of %d threads busy, user %.2f s, system %.2f s, "
+               "majflt/token %.2f, "
+               "minflt/token %.2f, peak RSS %.0f MiB",
+               compute, experts, rest, ratio(run.user_seconds + run.system_seconds, run.decode_seconds), run.threads,
+               run.user_seconds, run.system_seconds, ratio(static_cast<double>(run.major_faults), steps),
+               ratio(static_cast<double>(run.minor_faults), steps),
+               run.peak_rss < 0 ? -1.0 : static_cast<double>(run.peak_rss) / kMiB));
     if (!run.streaming) {
         return lines;
     }
     const auto read = static_cast<double>(run.read_bytes);
-    lines.push_back(format(
-        "moe-stream: read %.0f MiB (%.1f MiB/token), %.2f GiB/s %s, compute %.4f + flash I/O %.4f s/token, "
-        "prompt %.0f MiB, o_direct=%d",
-        read / kMiB, ratio(read / kMiB, steps), ratio(read / kMiB / 1024, run.read_active_seconds),
-        run.o_direct ? "O_DIRECT" : "buffered", ratio(total - run.stall_seconds, steps),
-        ratio(run.stall_seconds, steps), static_cast<double>(run.prompt_read_bytes) / kMiB, run.o_direct ? 1 : 0));
+    lines.push_back(
+        format("moe-stream: read %.0f MiB (%.1f MiB/token), %.2f GiB/s %s, compute %.4f + flash I/O %.4f s/token, "
+               "prompt %.0f MiB, o_direct=%d",
+               read / kMiB, ratio(read / kMiB, steps), ratio(read / kMiB / 1024, run.read_active_seconds),
+               run.o_direct ? "O_DIRECT" : "buffered", compute, ratio(run.stall_seconds, steps),
+               static_cast<double>(run.prompt_read_bytes) / kMiB, run.o_direct ? 1 : 0));
     const auto uses = static_cast<double>(run.hits + run.misses);
     lines.push_back(
         format("moe-cache: %.1f%% hit, resident %.0f MiB of %.0f MiB, policy %s, huge pages %s, "
@@ -79,12 +84,24 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
                run.policy.c_str(), run.huge_pages ? "yes" : "no", static_cast<double>(run.warmed_bytes) / kMiB));
     if (run.lookahead) {
         lines.push_back(format(
-            "lookahead: %.1f%% of misses foreseen (%.1f%% already read), %.1f%% of %.1f reads/token right, %.1f "
+            "moe-lookahead: %.1f%% of misses foreseen (%.1f%% already read), %.1f%% of %.1f reads/token right, %.1f "
             "MiB/token "
             "wasted",
             percent(run.guesses_right, run.guessable_misses), percent(run.guesses_ready, run.guessable_misses),
             percent(run.guesses_right, run.guesses_started), ratio(static_cast<double>(run.guesses_started), steps),
             ratio(static_cast<double>(run.wasted_bytes) / kMiB, steps)));
+    }
+    if (run.drops) {
+        lines.push_back(format("moe-drop: dropped %llu of %llu routed (%.2f%%), mass lost %.2f%%",
+                               static_cast<unsigned long long>(run.dropped),
+                               static_cast<unsigned long long>(run.routed), percent(run.dropped, run.routed),
+                               100 * run.dropped_mass));
+    }
+    if (run.substitutes) {
+        lines.push_back(format("moe-substitute: substituted %llu of %llu routed (%.2f%%), mass %.2f%%",
+                               static_cast<unsigned long long>(run.substituted),
+                               static_cast<unsigned long long>(run.routed), percent(run.substituted, run.routed),
+                               100 * run.substituted_mass));
     }
     lines.push_back(bound_line(run.bound));
     if (!run.route_replay.empty()) {

@@ -26,10 +26,11 @@ struct RunSummary {
 
     bool streaming = false;
     bool o_direct = false;
-    double stall_seconds = 0;        // waiting for experts with nothing to compute
-    uint64_t read_bytes = 0;         // experts, while decoding
-    uint64_t prompt_read_bytes = 0;  // experts, for the prompt
-    double read_active_seconds = 0;  // with a read in flight, while decoding
+    double stall_seconds = 0;           // waiting for experts with nothing to compute
+    double expert_compute_seconds = 0;  // multiplying by experts, average of the compute threads
+    uint64_t read_bytes = 0;            // experts, while decoding
+    uint64_t prompt_read_bytes = 0;     // experts, for the prompt
+    double read_active_seconds = 0;     // with a read in flight, while decoding
     BoundInput bound;
     uint64_t hits = 0, misses = 0;  // experts, while decoding
     uint64_t resident_bytes = 0, slot_bytes = 0;
@@ -40,10 +41,17 @@ struct RunSummary {
     bool huge_pages = false;
     uint64_t warmed_bytes = 0;  // experts read before the prompt, from the profile
 
+    // Routing that was changed to save reads. `*_mass`: share of the router's weights that it cost, 0..1.
+    bool drops = false, substitutes = false;
+    uint64_t routed = 0;  // experts, while decoding
+    uint64_t dropped = 0, substituted = 0;
+    double dropped_mass = 0, substituted_mass = 0;
+
     std::string route_replay;  // line that says that the routing was recorded; empty: it was the router's
 };
 
-// "generation:" and "compute:"; with streaming also "moe-stream:" and "moe-cache:", and in a replay "route-replay:". Without line ends.
+// "generation:" and "compute:"; with streaming also "moe-stream:", "moe-cache:" and "bound:", and where they apply "moe-lookahead:",
+// "moe-drop:", "moe-substitute:" and "route-replay:". Without line ends.
 std::vector<std::string> summary_lines(const RunSummary &run);
 
 }  // namespace bmoe::telemetry

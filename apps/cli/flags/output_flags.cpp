@@ -1,0 +1,45 @@
+#include "cli/flags/output_flags.h"
+
+#include <array>
+#include <utility>
+
+namespace bmoe::cli {
+
+void OutputFlags::add_to(CLI::App &app, CommandLine &out) {
+    RecordOptions &record = out.record;
+    app.add_flag("--progress", record.progress, "A line on stderr about once a second: tokens/s, hits, reads, memory")
+        ->group("Output");
+    app.add_option("--csv", record.csv, "File for the configuration and a row of figures for each token")
+        ->group("Output");
+    CLI::Option *route_trace =
+        app.add_option("--route-trace", record.route_trace,
+                       "File for the experts of every token and layer, which --route-replay reads (slows the run down)")
+            ->group("Output");
+    app.add_option("--route-logits", record.route_logits,
+                   "In that file also the router's N highest scores of every token and layer")
+        ->check(CLI::Range(1, 1 << 16))
+        ->needs(route_trace)
+        ->group("Output");
+    app.add_option("--io-trace", record.io_trace, "File with a row for each read of experts (slows the run down)")
+        ->group("Output");
+}
+
+void OutputFlags::apply(CommandLine &out) {
+    const RecordOptions &record = out.record;
+    const std::array<std::pair<const char *, const std::string &>, 3> files = {
+        {{"--csv", record.csv}, {"--route-trace", record.route_trace}, {"--io-trace", record.io_trace}}};
+    for (size_t a = 0; a < files.size(); ++a) {
+        for (size_t b = a + 1; b < files.size(); ++b) {
+            if (!files[a].second.empty() && files[a].second == files[b].second) {
+                throw CLI::ValidationError(std::string(files[a].first) + " and " + files[b].first +
+                                           " name the same file: give each one of its own");
+            }
+        }
+        if (a > 0 && !out.engine.stream && !files[a].second.empty()) {
+            throw CLI::ValidationError(std::string(files[a].first) +
+                                       " traces streamed experts: add --moe-stream, or leave it out");
+        }
+    }
+}
+
+}  // namespace bmoe::cli
