@@ -10,6 +10,7 @@
 #include "cli/flags/computation_flags.h"
 #include "cli/flags/expert_flags.h"
 #include "cli/flags/generation_flags.h"
+#include "cli/flags/lossy_flags.h"
 #include "cli/flags/model_flags.h"
 #include "cli/flags/output_flags.h"
 #include "cli/flags/session_flags.h"
@@ -56,6 +57,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     groups.push_back(std::make_unique<GenerationFlags>());
     groups.push_back(std::make_unique<SessionFlags>());
     groups.push_back(std::make_unique<ExpertFlags>());
+    groups.push_back(std::make_unique<LossyFlags>());
     groups.push_back(std::make_unique<ComputationFlags>());
     groups.push_back(std::make_unique<OutputFlags>());
     for (const auto &group : groups) {

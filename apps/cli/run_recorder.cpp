@@ -228,7 +228,9 @@ telemetry::CsvRow RunRecorder::csv_row(uint32_t tokens, const engine::Interval &
     row.memory = telemetry::MemoryUsage::now();
     if (engine_->store() != nullptr) {
         row.experts = expert_figures(interval.experts, engine_->threads());
-        row.lossy = {0, 0, 0};
+        const backend::LossyCounters &lossy = interval.experts.lossy;
+        row.lossy = {static_cast<int64_t>(lossy.dropped), static_cast<int64_t>(lossy.substituted),
+                     lossy.mass_dropped + lossy.mass_substituted};
     }
     return row;
 }

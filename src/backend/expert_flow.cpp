@@ -98,6 +98,7 @@ void ExpertFlow::prepare(const FlowNodes &nodes, ExpertStore &store, int n_threa
         std::memcpy(look_memory_.data(), input->data, static_cast<size_t>(input->ne[0]) * sizeof(float));
         look_input_ = look_memory_.data();
     }
+    clear_dropped_rows(*nodes.last, visit);  // after the input was copied: the graph may give the two the same memory
     hidden_.resize(input_type(nodes.last), nodes.last->src[1]->ne[0], top_k);
     memory_->assign(first_, between_, top_k);
     while (chains_.size() < static_cast<size_t>(n_threads)) {

@@ -105,6 +105,11 @@ void ProductPhase::prepare(std::span<const ExpertProduct> products, LayerVisit &
 }
 
 void ProductPhase::run(int thread, ExpertStore &store) {
+    if (thread == 0) {
+        for (const ExpertProduct &product : products_) {
+            clear_dropped_rows(*product.node, *visit_);
+        }
+    }
     work_as_slices_arrive(
         ranges_, store, thread, [&](size_t item) { return has_arrived(slice(items_[item])); },
         [&](size_t item, const RowRange &range) {

@@ -56,6 +56,7 @@ StoreCounters StoreCounters::since(const StoreCounters &earlier) const {
     return {cache.since(earlier.cache),
             reads.since(earlier.reads),
             lookahead.since(earlier.lookahead),
+            lossy.since(earlier.lossy),
             visits - earlier.visits,
             staged_slices - earlier.staged_slices,
             read_ahead - earlier.read_ahead,
@@ -90,6 +91,9 @@ ExpertStore::ExpertStore(const gguf::ModelFile &model, const StoreOptions &optio
     visit_ = std::make_unique<LayerVisit>(*this);
     lookahead_ = std::make_unique<Lookahead>(*this);
     lookahead_->set_depth(options.lookahead);
+    if (options.lossy.any()) {
+        lossy_ = std::make_unique<LossyRouting>(options.lossy, geometry_, lookahead_->routers());
+    }
 }
 
 ExpertStore::~ExpertStore() {
@@ -146,6 +150,9 @@ StoreCounters ExpertStore::counters() const {
     }
     counters.reads = pool_.counters();
     counters.lookahead = lookahead_->counters();
+    if (lossy_ != nullptr) {
+        counters.lossy = lossy_->counters();
+    }
     counters.visits = visits_;
     counters.staged_slices = staged_;
     counters.read_ahead = read_ahead_;

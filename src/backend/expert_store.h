@@ -16,6 +16,7 @@
 
 #include "backend/cache_warmer.h"
 #include "backend/lookahead.h"
+#include "backend/lossy_routing.h"
 #include "backend/staging.h"
 #include "cache/expert_cache.h"
 #include "cache/geometry.h"
@@ -45,6 +46,8 @@ struct StoreOptions {
     bool overlap = true;
     // Experts of the next layer that are read ahead on the router's guess; 0: none; Lookahead::kAuto.
     int lookahead = 0;
+    // Off by default: the routing is the router's.
+    LossyOptions lossy = {};
 };
 
 // Times are summed over the layers' graph splits, measured on the thread that runs them.
@@ -52,6 +55,7 @@ struct StoreCounters {
     cache::CacheCounters cache;
     io::ReadCounters reads;
     LookaheadCounters lookahead;
+    LossyCounters lossy;
     uint64_t visits = 0;         // layers visited
     uint64_t staged_slices = 0;  // slices read past the cache
     uint64_t read_ahead = 0;     // slices of a prompt whose reading was asked for before its layer's routing was known
@@ -68,7 +72,7 @@ struct StoreCounters {
 // The thread that decodes calls everything except where noted; lanes only publish slices.
 class ExpertStore {
   public:
-    // `model` must outlive the store.
+    // `model` must outlive the store. Throws bmoe::Error for lossy options that make no sense.
     ExpertStore(const gguf::ModelFile &model, const StoreOptions &options);
     ~ExpertStore();
     ExpertStore(const ExpertStore &) = delete;
@@ -121,6 +125,7 @@ class ExpertStore {
     cache::ExpertCache *mutable_cache() { return cache_.get(); }
     LayerVisit &visit() { return *visit_; }
     Lookahead &lookahead() { return *lookahead_; }
+    LossyRouting *lossy_routing() { return lossy_.get(); }  // nullptr if it is off
     io::ReadPool &pool() { return pool_; }
     Staging &staging() { return *staging_; }
     void report_error(const std::string &error);  // thread-safe; keeps the first
@@ -148,6 +153,7 @@ class ExpertStore {
     std::unique_ptr<cache::ExpertCache> cache_;
     std::unique_ptr<LayerVisit> visit_;
     std::unique_ptr<Lookahead> lookahead_;
+    std::unique_ptr<LossyRouting> lossy_;  // uses the routers of lookahead_
     std::unordered_map<int, uint16_t> layer_of_block_;
     std::unique_ptr<CacheWarmer> warmer_;
     std::function<void(const WarmReport &)> on_warmed_;

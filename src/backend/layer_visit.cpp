@@ -64,16 +64,22 @@ bool LayerVisit::enter(std::span<BankRef *const> banks, const ggml_tensor *ids, 
         if (RouteReplay *replay = store_.route_replay()) {
             replay->apply(layer_, *ids);
         }
-        if (!group_rows(ids)) {
+        if (!read_routing(ids, weights)) {
             return false;
         }
+        used_ = routing_;
+        if (LossyRouting *lossy = store_.lossy_routing()) {
+            used_ = lossy->apply(layer_, {ids, weights, input}, routing_, weights_,
+                                 [this](int32_t expert) { return residency(expert); });
+        }
+        group_rows();
         open_ = true;
         ids_data_ = ids->data;
         used_banks_ = 0;
         queued_banks_ = 0;
         store_.count_visit();
         take_over_reads(banks);
-        place_experts(ids, weights);
+        place_experts(static_cast<uint32_t>(ids->ne[0]), static_cast<uint32_t>(ids->ne[1]));
         if (RouteObserver *observer = store_.route_observer()) {
             show_routing(*observer, ids, input);
         }
@@ -101,13 +107,12 @@ bool LayerVisit::same_visit(std::span<BankRef *const> banks, const ggml_tensor *
                         [&](const BankRef *bank) { return (used_banks_ >> bank->slice & 1) != 0; });
 }
 
-// Groups the routing by expert: experts_ ascending, rows_ expert after expert in the order of the ids.
-bool LayerVisit::group_rows(const ggml_tensor *ids) {
+bool LayerVisit::read_routing(const ggml_tensor *ids, const ggml_tensor *weights) {
     const auto n_expert = static_cast<int32_t>(store_.geometry().layers[layer_].n_expert);
     const auto top_k = static_cast<int32_t>(ids->ne[0]);
     const auto n_tokens = static_cast<int32_t>(ids->ne[1]);
     routing_.clear();
-    count_.assign(n_expert, 0);
+    weights_.clear();
     for (int32_t token = 0; token < n_tokens; ++token) {
         for (int32_t rank = 0; rank < top_k; ++rank) {
             const auto expert = element<int32_t>(*ids, rank, token);
@@ -118,6 +123,30 @@ bool LayerVisit::group_rows(const ggml_tensor *ids) {
                 return false;
             }
             routing_.push_back(expert);
+            if (weights != nullptr) {
+                weights_.push_back(element<float>(*weights, 0, rank, token));
+            }
+        }
+    }
+    return true;
+}
+
+// Whether the expert of the layer that is about to be visited would have to be read.
+cache::Residency LayerVisit::residency(int32_t expert) const {
+    const cache::ExpertId id{layer_, static_cast<uint16_t>(expert)};
+    if (store_.cache()->resident(id)) {
+        return cache::Residency::kResident;
+    }
+    const bool is_ahead = reads_ahead_ && ahead_->layer() == layer_ && ahead_->is_begun(id.expert);
+    return is_ahead || store_.lookahead().has_arrived(id) ? cache::Residency::kComing : cache::Residency::kCold;
+}
+
+// Finds out which experts are used, in experts_ ascending, and by how many rows.
+void LayerVisit::group_rows() {
+    const auto n_expert = static_cast<int32_t>(store_.geometry().layers[layer_].n_expert);
+    count_.assign(n_expert, 0);
+    for (const int32_t expert : used_) {
+        if (expert != cache::kDropped) {
             ++count_[expert];
         }
     }
@@ -127,7 +156,6 @@ bool LayerVisit::group_rows(const ggml_tensor *ids) {
             experts_.push_back(expert);
         }
     }
-    return true;
 }
 
 // Goes on with what was read ahead, if it was for this layer.
@@ -165,18 +193,8 @@ size_t LayerVisit::place_first(size_t place, size_t index) {
     return place + 1;
 }
 
-void LayerVisit::place_experts(const ggml_tensor *ids, const ggml_tensor *weights) {
-    const auto top_k = static_cast<uint32_t>(ids->ne[0]);
-    const auto n_tokens = static_cast<uint32_t>(ids->ne[1]);
+void LayerVisit::place_experts(uint32_t top_k, uint32_t n_tokens) {
     const cache::Phase phase = n_tokens > 1 ? cache::Phase::kPrefill : cache::Phase::kDecode;
-    weights_.clear();
-    if (weights != nullptr) {
-        for (uint32_t token = 0; token < n_tokens; ++token) {
-            for (uint32_t rank = 0; rank < top_k; ++rank) {
-                weights_.push_back(element<float>(*weights, 0, rank, token));
-            }
-        }
-    }
     cache::ExpertCache &cache = *store_.mutable_cache();
     cache.visit({layer_, n_tokens, top_k, routing_, weights_, phase});
 
@@ -237,18 +255,24 @@ void LayerVisit::place_experts(const ggml_tensor *ids, const ggml_tensor *weight
         first_row_[i + 1] = first_row_[i] + index_of[experts_[i]];
         index_of[experts_[i]] = static_cast<uint32_t>(i);
     }
-    rows_.resize(routing_.size());
-    for (size_t r = routing_.size(); r-- > 0;) {
-        // Filled from the back, first_row_[i + 1] serves as the cursor of expert i and ends at its first row.
-        rows_[--first_row_[index_of[routing_[r]] + 1]] = {static_cast<int32_t>(r % top_k),
-                                                          static_cast<int32_t>(r / top_k)};
+    const uint32_t n_rows = first_row_[n];
+    rows_.resize(n_rows);
+    dropped_rows_.clear();
+    for (size_t r = used_.size(); r-- > 0;) {
+        const RoutedRow row{static_cast<int32_t>(r % top_k), static_cast<int32_t>(r / top_k)};
+        if (used_[r] == cache::kDropped) {
+            dropped_rows_.push_back(row);
+        } else {
+            // Filled from the back, first_row_[i + 1] serves as the cursor of expert i and ends at its first row.
+            rows_[--first_row_[index_of[used_[r]] + 1]] = row;
+        }
     }
     first_row_.erase(first_row_.begin());
-    first_row_.push_back(static_cast<uint32_t>(routing_.size()));
+    first_row_.push_back(n_rows);
 }
 
 void LayerVisit::show_routing(RouteObserver &observer, const ggml_tensor *ids, const ggml_tensor *input) const {
-    observer.on_routing({layer_, static_cast<uint32_t>(ids->ne[1]), static_cast<uint32_t>(ids->ne[0]), routing_,
+    observer.on_routing({layer_, static_cast<uint32_t>(ids->ne[1]), static_cast<uint32_t>(ids->ne[0]), routing_, used_,
                          weights_, std::span(experts_).first(hits_), input},
                         store_.lookahead().routers());
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/layer_reads.h"
+#include "cache/lossy_choice.h"
 #include "cache/slot_pool.h"
 
 struct ggml_tensor;
@@ -43,7 +44,8 @@ class LayerVisit {
     // (I32, top_k x tokens). `weights` are the router weights, and `input` the experts' input (F32, [n, 1 or top_k, tokens]),
     // if they are known before the split is computed, else nullptr. Continues the visit in progress if it is the same one,
     // else ends that and begins another: the policy learns the routing, hits are pinned, missing experts get slots or staging,
-    // and reads are queued. False after an error, which the store then holds.
+    // and reads are queued. With lossy routing `ids` and `weights` may be changed before anything else. False after an error,
+    // which the store then holds.
     bool enter(std::span<BankRef *const> banks, const ggml_tensor *ids, const ggml_tensor *weights,
                const ggml_tensor *input);
 
@@ -64,6 +66,8 @@ class LayerVisit {
     std::span<const RoutedRow> rows(uint32_t index) const {
         return {rows_.data() + first_row_[index], first_row_[index + 1] - first_row_[index]};
     }
+    // Rows of no expert (see LossyRouting): they are to be zero.
+    std::span<const RoutedRow> dropped_rows() const { return dropped_rows_; }
     cache::Slice &slice(uint32_t index, uint16_t bank) { return *slices_[index * n_banks_ + bank]; }
 
     // The slice has been multiplied for the last time: its staging room may serve another.
@@ -80,9 +84,11 @@ class LayerVisit {
 
   private:
     bool same_visit(std::span<BankRef *const> banks, const ggml_tensor *ids) const;
-    bool group_rows(const ggml_tensor *ids);
+    bool read_routing(const ggml_tensor *ids, const ggml_tensor *weights);
+    void group_rows();
+    cache::Residency residency(int32_t expert) const;
     void take_over_reads(std::span<BankRef *const> banks);
-    void place_experts(const ggml_tensor *ids, const ggml_tensor *weights);
+    void place_experts(uint32_t top_k, uint32_t n_tokens);
     size_t place_first(size_t place, size_t index);
     void show_routing(RouteObserver &observer, const ggml_tensor *ids, const ggml_tensor *input) const;
     void queue_bank(uint16_t bank, bool with_staged);
@@ -104,12 +110,14 @@ class LayerVisit {
     size_t hits_ = 0;  // of these, the first: resident when the visit began
     std::vector<uint32_t> first_row_;
     std::vector<RoutedRow> rows_;
+    std::vector<RoutedRow> dropped_rows_;
     std::vector<cache::Slot *> slots_;    // per expert; nullptr: staged
     std::vector<cache::Slot *> adopted_;  // of these, whose reads are the lookahead's
     std::vector<cache::Slice *> slices_;  // expert x bank
     std::vector<bool> missed_;            // per expert: its slices are to be read
-    std::vector<int32_t> routing_;
-    std::vector<float> weights_;
+    std::vector<int32_t> routing_;        // the router's
+    std::vector<float> weights_;          // the router's
+    std::span<const int32_t> used_;       // the routing that is computed; cache::kDropped: nothing is
     std::vector<uint32_t> count_;         // rows per expert id
     std::vector<cache::Slot *> surplus_;  // read ahead for experts that the routing then did not select
 

@@ -46,6 +46,20 @@ bool Lookahead::is_open(cache::ExpertId id) const {
                        [&](const Guess &guess) { return guess.state == State::kOpen && guess.id == id; });
 }
 
+bool Lookahead::has_arrived(cache::ExpertId id) const {
+    const auto it = std::find_if(guesses_.begin(), guesses_.end(),
+                                 [&](const Guess &guess) { return guess.state == State::kOpen && guess.id == id; });
+    if (it == guesses_.end()) {
+        return false;
+    }
+    const auto any = [&](cache::SliceState state) {
+        return std::any_of(it->slot->slices.begin(), it->slot->slices.end(), [&](const cache::Slice &slice) {
+            return slice.state.load(std::memory_order_acquire) == state;
+        });
+    };
+    return any(cache::SliceState::kReady) && !any(cache::SliceState::kFailed);
+}
+
 void Lookahead::look(uint16_t layer, const float *input, int64_t n) {
     const auto next = static_cast<uint16_t>(layer + 1);
     if (!active() || !routers_.knows(next) ||

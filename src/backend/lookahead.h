@@ -59,6 +59,9 @@ class Lookahead {
     // Guesses the layer after `layer` from its expert input, a row of F32, and has the misses read.
     void look(uint16_t layer, const float *input, int64_t n);
 
+    // A guess whose first slice is there and that can be taken. What is only under way may still be queued behind others.
+    bool has_arrived(cache::ExpertId id) const;
+
     // The selection of `layer` is known: everything else is dropped. `misses` of its experts are not resident.
     void settle(uint16_t layer, std::span<const int32_t> selected);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -21,6 +22,27 @@ bool is_plain(const ggml_tensor *tensor) {
     return tensor != nullptr && tensor->data != nullptr && tensor->buffer != nullptr &&
            ggml_backend_buffer_get_type(tensor->buffer) == ggml_backend_cpu_buffer_type() &&
            tensor->view_src == nullptr;
+}
+
+void add(const ggml_tensor &bias, std::vector<float> &scores) {
+    const auto *values = static_cast<const float *>(bias.data);
+    std::transform(scores.begin(), scores.end(), values, scores.begin(), std::plus<>());
+}
+
+float sigmoid(float logit) { return 1.0F / (1.0F + std::exp(-logit)); }
+
+float sqrt_softplus(float logit) {
+    constexpr float kLinear = 20;  // from here on softplus is its argument
+    return std::sqrt(logit > kLinear ? logit : std::log1p(std::exp(logit)));
+}
+
+void softmax(const std::vector<float> &logits, std::vector<float> &probabilities) {
+    const float most = *std::max_element(logits.begin(), logits.end());
+    std::transform(logits.begin(), logits.end(), probabilities.begin(),
+                   [&](float logit) { return std::exp(logit - most); });
+    const float sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0F);
+    std::transform(probabilities.begin(), probabilities.end(), probabilities.begin(),
+                   [&](float probability) { return probability / sum; });
 }
 
 }  // namespace
@@ -61,7 +83,8 @@ void RouterGuess::look_at(const ggml_tensor *node, uint16_t layer) {
     }
 }
 
-bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t count, std::vector<int32_t> &experts) {
+// Computes the router's logits in scores_.
+bool RouterGuess::logits(uint16_t layer, const float *input, int64_t n) {
     const Router &router = routers_[layer];
     if (router.weight->ne[0] != n) {
         return false;
@@ -79,20 +102,15 @@ bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t coun
     for (size_t e = 0; e < n_expert; ++e) {
         traits->vec_dot(static_cast<int>(n), &scores_[e], 0, weights + e * router.weight->nb[1], 0, row, 0, 1);
     }
-    const auto add = [&](const ggml_tensor *bias) {
-        for (size_t e = 0; e < n_expert; ++e) {
-            scores_[e] += static_cast<const float *>(bias->data)[e];
-        }
-    };
     if (router.bias != nullptr) {
-        add(router.bias);
+        add(*router.bias, scores_);
     }
-    if (router.selection_bias != nullptr) {
-        // The bias was learned for probabilities; of the functions in use the sigmoid is the usual one beside it.
-        std::transform(scores_.begin(), scores_.end(), scores_.begin(),
-                       [](float logit) { return 1.0F / (1.0F + std::exp(-logit)); });
-        add(router.selection_bias);
-    }
+    return true;
+}
+
+// The highest of scores_, highest first.
+void RouterGuess::select(size_t count, std::vector<int32_t> &experts) {
+    const size_t n_expert = scores_.size();
     // No number, from a damaged file: nothing can be sorted by it.
     std::replace_if(
         scores_.begin(), scores_.end(), [](float score) { return std::isnan(score); },
@@ -103,6 +121,41 @@ bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t coun
     std::partial_sort(experts.begin(), experts.begin() + static_cast<ptrdiff_t>(count), experts.end(),
                       [&](int32_t a, int32_t b) { return scores_[a] > scores_[b]; });
     experts.resize(count);
+}
+
+bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t count, std::vector<int32_t> &experts) {
+    if (!logits(layer, input, n)) {
+        return false;
+    }
+    if (const ggml_tensor *bias = routers_[layer].selection_bias) {
+        // The bias was learned for probabilities; of the functions in use the sigmoid is the usual one beside it.
+        std::transform(scores_.begin(), scores_.end(), scores_.begin(), sigmoid);
+        add(*bias, scores_);
+    }
+    select(count, experts);
+    return true;
+}
+
+bool RouterGuess::probabilities(uint16_t layer, const float *input, int64_t n, RouterGate gate, size_t count,
+                                std::vector<float> &probabilities, std::vector<int32_t> &selected) {
+    if (!logits(layer, input, n)) {
+        return false;
+    }
+    probabilities.resize(scores_.size());
+    if (gate == RouterGate::kSigmoid) {
+        std::transform(scores_.begin(), scores_.end(), probabilities.begin(), sigmoid);
+    } else if (gate == RouterGate::kSqrtSoftplus) {
+        std::transform(scores_.begin(), scores_.end(), probabilities.begin(), sqrt_softplus);
+    } else {
+        softmax(scores_, probabilities);
+    }
+    if (const ggml_tensor *bias = routers_[layer].selection_bias) {
+        if (gate != RouterGate::kLogits) {
+            std::copy(probabilities.begin(), probabilities.end(), scores_.begin());
+        }
+        add(*bias, scores_);
+    }
+    select(count, selected);
     return true;
 }
 

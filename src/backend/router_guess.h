@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/router_gate.h"
 #include "ggml.h"
 
 namespace bmoe::backend {
@@ -32,14 +33,23 @@ class RouterGuess {
     // `most_rows` of them, spread evenly over the tokens. False as for top().
     bool votes(uint16_t layer, const ggml_tensor &input, int64_t most_rows, size_t count, std::vector<uint32_t> &votes);
 
+    // By expert: the probability that the router gives it for `input`, up to a common factor, if its logits go through `gate`
+    // (not kOther); and the `count` experts that it selects, in no order. False as for top(). Where llama.cpp selects by groups,
+    // or multiplies by other kernels that round differently, the selection may be another than the graph's.
+    bool probabilities(uint16_t layer, const float *input, int64_t n, RouterGate gate, size_t count,
+                       std::vector<float> &probabilities, std::vector<int32_t> &selected);
+
   private:
+    bool logits(uint16_t layer, const float *input, int64_t n);
+    void select(size_t count, std::vector<int32_t> &experts);
+
     struct Router {
         const ggml_tensor *weight = nullptr;          // [n, experts]
         const ggml_tensor *bias = nullptr;            // added to the logits, F32
         const ggml_tensor *selection_bias = nullptr;  // added to the probabilities, for the selection only, F32
     };
     std::vector<Router> routers_;
-    std::vector<float> scores_;
+    std::vector<float> scores_;  // by expert: logits, then what is selected by
     std::vector<std::byte> input_;
     std::vector<int32_t> highest_;
 };

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "backend/expert_store.h"
 #include "backend/layer_visit.h"
 #include "backend/row_ranges.h"
 #include "base/clock.h"
+#include "ggml.h"
 
 namespace bmoe::backend {
 
@@ -15,6 +17,14 @@ namespace bmoe::backend {
 inline bool has_arrived(const cache::Slice &slice) {
     const auto state = slice.state.load(std::memory_order_acquire);
     return state == cache::SliceState::kReady || state == cache::SliceState::kFailed;
+}
+
+// Makes the rows of `product` 0 that no expert computes. What was there may be no number, which a weight of 0 does not undo.
+inline void clear_dropped_rows(const ggml_tensor &product, const LayerVisit &visit) {
+    for (const RoutedRow row : visit.dropped_rows()) {
+        std::memset(static_cast<char *>(product.data) + row.rank * product.nb[1] + row.token * product.nb[2], 0,
+                    ggml_row_size(product.type, product.ne[0]));
+    }
 }
 
 // Called by every thread of a team; returns when nothing is left to take. Calls `compute(item, range)` for ranges of items for

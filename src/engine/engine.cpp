@@ -56,6 +56,7 @@ Engine::Engine(const Options &options) {
     if (streams) {
         open_streamed(options, limits, trace ? &*trace : nullptr);
     } else {
+        options.note(options.lossy.any() ? "nothing is streamed: no expert is left out or replaced" : "");
         const auto start = std::chrono::steady_clock::now();
         model_ = load_plain(options, *file_, overrides_);
         report_.load_seconds = seconds_since(start);
@@ -70,13 +71,16 @@ Engine::Engine(const Options &options) {
 }
 
 void Engine::open_streamed(const Options &options, const cache::MemoryLimits &limits, const cache::RouteTrace *trace) {
-    store_ = std::make_unique<backend::ExpertStore>(
-        *file_, backend::StoreOptions{.io_threads = options.io_threads,
-                                      .io_engine = options.io_engine,
-                                      .overlap = options.overlap,
-                                      .lookahead = options.overlap ? options.lookahead : 0});
+    backend::StoreOptions store_options{.io_threads = options.io_threads,
+                                        .io_engine = options.io_engine,
+                                        .overlap = options.overlap,
+                                        .lookahead = options.overlap ? options.lookahead : 0,
+                                        .lossy = options.lossy};
+    store_options.lossy.on_note = options.on_note;
+    store_ = std::make_unique<backend::ExpertStore>(*file_, store_options);
     options.note(file_->io_note());
     options.note(store_->pool().note());
+    options.note(options.lossy.describe());
     if (trace != nullptr) {
         replay_routes(options, *trace);
     }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backend/lookahead.h"
+#include "backend/lossy_routing.h"
 #include "cache/policy.h"
 #include "io/posix_file.h"
 #include "io/read_pool.h"
@@ -45,6 +46,9 @@ struct Options {
 
     // Experts a token uses; 0: as many as the model was made for. Another number changes the output.
     uint32_t n_expert_used = 0;
+
+    // Leaves out or replaces experts that would have to be read. The output is another. Its on_note is set by the engine.
+    backend::LossyOptions lossy;
 
     // A route trace (CSV): decoded tokens use the experts recorded there. For measurement of a streaming run; the text is
     // meaningless. Empty: the router's.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "ggml-backend.h"
@@ -71,8 +73,40 @@ TEST_F(RouterGuessTest, AddsTheBiasesThatTheGraphAdds) {
 TEST_F(RouterGuessTest, RefusesAnInputOfAnotherLength) {
     guess_.look_at(logits_, 0);
     std::vector<int32_t> experts;
+    std::vector<float> probabilities;
     const std::vector<float> input(3);
     EXPECT_FALSE(guess_.top(0, input.data(), 3, 2, experts));
+    EXPECT_FALSE(guess_.probabilities(0, input.data(), 3, RouterGate::kSoftmax, 2, probabilities, experts));
+}
+
+TEST_F(RouterGuessTest, GivesProbabilitiesByTheGate) {
+    guess_.look_at(logits_, 0);
+    const std::vector<float> input{1, 2};  // logits 1, 2, -1, 6
+    std::vector<int32_t> selected;
+    std::vector<float> probabilities;
+    const auto ratio = [&](RouterGate gate) {
+        EXPECT_TRUE(guess_.probabilities(0, input.data(), 2, gate, 2, probabilities, selected));
+        std::sort(selected.begin(), selected.end());
+        EXPECT_EQ(selected, (std::vector<int32_t>{1, 3}));
+        return probabilities[0] / probabilities[1];
+    };
+    EXPECT_NEAR(ratio(RouterGate::kSoftmax), std::exp(-1.0), 1e-6);
+    EXPECT_NEAR(ratio(RouterGate::kLogits), std::exp(-1.0), 1e-6);
+    EXPECT_NEAR(ratio(RouterGate::kSigmoid), (1 + std::exp(-2.0)) / (1 + std::exp(-1.0)), 1e-6);
+    EXPECT_NEAR(ratio(RouterGate::kSqrtSoftplus), std::sqrt(std::log1p(std::exp(1.0)) / std::log1p(std::exp(2.0))),
+                1e-6);
+}
+
+TEST_F(RouterGuessTest, TheSelectionBiasLeavesProbabilitiesAlone) {
+    guess_.look_at(logits_, 0);
+    set(selection_bias_, {0, 0, 5, 0});
+    guess_.look_at(ggml_add(context_, logits_, selection_bias_), 0);
+    const std::vector<float> input{1, 2};
+    std::vector<int32_t> selected;
+    std::vector<float> probabilities;
+    ASSERT_TRUE(guess_.probabilities(0, input.data(), 2, RouterGate::kSigmoid, 1, probabilities, selected));
+    EXPECT_EQ(selected, (std::vector<int32_t>{2}));
+    EXPECT_NEAR(probabilities[2], 1 / (1 + std::exp(1.0)), 1e-6);
 }
 
 TEST(RouterNames, BlocksAndParts) {

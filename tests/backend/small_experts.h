@@ -38,6 +38,10 @@ class SmallExperts {
     ExpertStore &store() { return *store_; }
     const Shape &shape() const { return shape_; }
 
+    // The experts of a layer, of "gate", "up" or "down".
+    ggml_tensor *streamed(const char *projection, uint32_t layer) const { return weight(streamed_, projection, layer); }
+    ggml_tensor *resident(const char *projection, uint32_t layer) const { return weight(resident_, projection, layer); }
+
     // A random routing of `n_tokens` tokens and their activations through layer `layer`, streamed and resident.
     struct Visit {
         std::vector<float> streamed;

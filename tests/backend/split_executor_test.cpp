@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "cache/slot_pool.h"
-#include "ggml-cpu.h"
 #include "tests/backend/small_experts.h"
+#include "tests/backend/team.h"
 
 namespace bmoe::backend::test {
 namespace {
@@ -16,27 +16,6 @@ namespace {
 bool same_bits(const std::vector<float> &a, const std::vector<float> &b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
-
-// An executor with a thread pool of its own.
-class Team {
-  public:
-    explicit Team(int n_threads) {
-        ggml_threadpool_params params = ggml_threadpool_params_default(n_threads);
-        params.poll = 0;
-        pool_ = ggml_threadpool_new(&params);
-        executor_.set_threadpool(pool_);
-        executor_.set_threads(n_threads);
-    }
-    ~Team() {
-        executor_.set_threadpool(nullptr);
-        ggml_threadpool_free(pool_);
-    }
-    SplitExecutor &executor() { return executor_; }
-
-  private:
-    ggml_threadpool *pool_ = nullptr;
-    SplitExecutor executor_;
-};
 
 // Passes reads on, some of them late and so, by lanes, out of order, some not at all.
 class UnreliableFile : public io::RandomAccessFile {

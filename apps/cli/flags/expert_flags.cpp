@@ -31,8 +31,7 @@ io::ReadEngine read_engine(const std::string &name) {
 std::string flags_for_streaming(const CLI::App &app) {
     std::string flags;
     for (const CLI::Option *option : app.get_options()) {
-        if (option->get_group() == "Experts" && option->count() > 0 && option->get_name() != "--moe-stream" &&
-            option->get_name() != "--n-expert-used") {
+        if (option->get_group() == "Experts" && option->count() > 0 && option->get_name() != "--moe-stream") {
             flags += (flags.empty() ? "" : ", ") + option->get_name();
         }
     }
@@ -89,10 +88,6 @@ void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
                    "Experts of the next layer read ahead on its router's guess; 0: none; auto: where it pays")
         ->capture_default_str()
         ->check(CLI::Range(0, 8) | CLI::IsMember({"auto"}))
-        ->group("Experts");
-    app.add_option("--n-expert-used", out.engine.n_expert_used,
-                   "Experts a token uses in each layer; fewer than the model was made for are faster, and lossy")
-        ->check(CLI::Range(1, 1 << 16))
         ->group("Experts");
     app.add_option("--route-replay", out.engine.route_replay,
                    "Route trace (CSV) that decoded tokens take their experts from (for measurement; meaningless text)")
