@@ -106,11 +106,11 @@ void add_experts(Configuration &to, const engine::Engine &engine, const engine::
     to.add("overlap", store.options().overlap);
     to.add("lookahead", options.lookahead == backend::Lookahead::kAuto ? "auto" : cat(options.lookahead));
     to.add("lookahead_depth", looks_ahead ? store.lookahead().depth() : 0);
-    to.add("quality_budget", options.lossy.quality_budget >= 0 ? cat(options.lossy.quality_budget) : "none");
-    to.add("substitute_cold", options.lossy.substitute_cold);
     to.add("drop_cold_experts", options.lossy.drop_cold);
-    to.add("drop_renorm", options.lossy.drop_renorm);
     to.add("drop_in_prefill", options.lossy.drop_in_prefill);
+    to.add("drop_renorm", options.lossy.drop_renorm);
+    to.add("substitute_cold", options.lossy.substitute_cold);
+    to.add("quality_budget", options.lossy.quality_budget >= 0 ? cat(options.lossy.quality_budget) : "none");
     to.add("route_replay", options.route_replay.empty() ? "none" : options.route_replay);
     add_memory(to, engine.report().plan);
 }

@@ -1,5 +1,6 @@
 #include "cli/run_summary.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "telemetry/summary.h"
@@ -52,16 +53,14 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.guessable_misses = decode.lookahead.misses;
     run.wasted_bytes = decode.lookahead.wasted_bytes;
     const backend::LossyOptions &lossy = engine.store()->options().lossy;
-    const auto mass = [&](double forgone) {
-        return decode.lossy.mass_routed > 0 ? forgone / static_cast<double>(decode.lossy.mass_routed) : 0;
-    };
     run.drops = lossy.drop_cold > 0 || lossy.quality_budget >= 0;
     run.substitutes = lossy.substitute_cold > 0 || lossy.quality_budget >= 0;
     run.routed = decode.lossy.routed;
     run.dropped = decode.lossy.dropped;
     run.substituted = decode.lossy.substituted;
-    run.dropped_mass = mass(decode.lossy.mass_dropped);
-    run.substituted_mass = mass(decode.lossy.mass_substituted);
+    const auto mass = static_cast<double>(std::max<uint64_t>(1, decode.lossy.mass_routed));
+    run.dropped_mass = decode.lossy.mass_dropped / mass;
+    run.substituted_mass = decode.lossy.mass_substituted / mass;
     run.huge_pages = cache.usage().huge_pages;
     run.warmed_bytes = engine.store()->warmed_bytes();
     return run;

@@ -272,7 +272,7 @@ void LayerVisit::place_experts(uint32_t top_k, uint32_t n_tokens) {
 }
 
 void LayerVisit::show_routing(RouteObserver &observer, const ggml_tensor *ids, const ggml_tensor *input) const {
-    observer.on_routing({layer_, static_cast<uint32_t>(ids->ne[1]), static_cast<uint32_t>(ids->ne[0]), routing_,
+    observer.on_routing({layer_, static_cast<uint32_t>(ids->ne[1]), static_cast<uint32_t>(ids->ne[0]), routing_, used_,
                          weights_, std::span(experts_).first(hits_), input},
                         store_.lookahead().routers());
 }

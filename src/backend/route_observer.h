@@ -14,7 +14,8 @@ struct ObservedRouting {
     uint16_t layer = 0;  // index into the model's expert layers
     uint32_t n_tokens = 0;
     uint32_t top_k = 0;
-    std::span<const int32_t> experts;    // tokens x top_k
+    std::span<const int32_t> experts;    // tokens x top_k, the router's choice
+    std::span<const int32_t> used;       // in their place; cache::kDropped: none
     std::span<const float> weights;      // likewise; empty: not known before the products
     std::span<const int32_t> resident;   // of these experts, each once: in the cache
     const ggml_tensor *input = nullptr;  // of the experts, F32 of [n, 1 or top_k, tokens]; nullptr: not known

@@ -18,8 +18,8 @@ void RouteRecorder::on_routing(const ObservedRouting &routing, RouterGuess &rout
             }
         }
     }
-    writer_.add(
-        {routing.layer, routing.n_tokens, routing.top_k, routing.experts, routing.weights, routing.resident, scores_});
+    writer_.add({routing.layer, routing.n_tokens, routing.top_k, routing.experts, routing.used, routing.weights,
+                 routing.resident, scores_});
 }
 
 // Applies the layer's router to the experts' input. Some models route by another input, in groups, or by other experts than

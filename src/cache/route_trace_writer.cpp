@@ -75,8 +75,9 @@ void RouteTraceWriter::add_row(const TracedVisit &visit, uint32_t token) {
         append(rows_, visit.experts[at], ',');
         append(rows_, visit.weights.empty() ? -1.0F : visit.weights[at], ',');
         append(rows_, resident_[expert] ? 1 : 0, ',');
-        append(rows_, known_[expert] ? 0 : expert_bytes_[visit.layer], n_scores_ > 0 ? ',' : '\n');
-        known_[expert] = true;
+        const bool is_read = visit.used[at] == visit.experts[at] && !known_[expert];
+        append(rows_, is_read ? expert_bytes_[visit.layer] : 0, n_scores_ > 0 ? ',' : '\n');
+        known_[expert] = known_[expert] || is_read;
         if (n_scores_ == 0) {
             continue;
         }

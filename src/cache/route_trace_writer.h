@@ -34,6 +34,7 @@ struct TracedVisit {
     uint32_t n_tokens = 0;
     uint32_t top_k = 0;
     std::span<const int32_t> experts;     // tokens x top_k
+    std::span<const int32_t> used;        // in their place; other ones where the routing was made lossy
     std::span<const float> weights;       // likewise; empty: not known
     std::span<const int32_t> resident;    // experts that were in the cache when they were selected
     std::span<const RouterScore> scores;  // tokens x as many as the writer was told; a token without any has expert -1

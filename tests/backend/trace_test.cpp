@@ -159,7 +159,7 @@ TEST(RouteRecorder, HasTheRoutersScoresWhereItWouldSelectWhatWasSelected) {
     writer.next_tokens(0, cache::Phase::kPrefill, 0);
     // The first token as the router would, in another order; the second not.
     const std::vector<int32_t> experts = {1, 0, 0, 1};
-    recorder.on_routing({0, 2, 2, experts, {}, {}, input}, routers);
+    recorder.on_routing({0, 2, 2, experts, experts, {}, {}, input}, routers);
     writer.commit();
     file.close();
     ggml_backend_buffer_free(buffer);

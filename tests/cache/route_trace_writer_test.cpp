@@ -35,13 +35,14 @@ TEST_F(RouteTraceWriterTest, WritesWhatTheReaderReads) {
     RouteTraceWriter writer(file_, 0);
     writer.begin(header());
     writer.next_tokens(0, Phase::kPrefill, 0);
-    writer.add({0, 2, 2, prompt_, weights_, resident_, {}});
+    writer.add({0, 2, 2, prompt_, prompt_, weights_, resident_, {}});
     // Of the last layer only the last token.
-    writer.add({1, 1, 2, std::vector<int32_t>{5, 0}, std::vector<float>{0.6F, 1e-8F}, {}, {}});
+    writer.add(
+        {1, 1, 2, std::vector<int32_t>{5, 0}, std::vector<int32_t>{5, 0}, std::vector<float>{0.6F, 1e-8F}, {}, {}});
     writer.commit();
     writer.next_tokens(0, Phase::kDecode, 0);
-    writer.add({0, 1, 2, std::vector<int32_t>{2, 3}, {}, resident_, {}});
-    writer.add({1, 1, 2, std::vector<int32_t>{4, 6}, {}, {}, {}});
+    writer.add({0, 1, 2, std::vector<int32_t>{2, 3}, std::vector<int32_t>{2, 3}, {}, resident_, {}});
+    writer.add({1, 1, 2, std::vector<int32_t>{4, 6}, std::vector<int32_t>{4, 6}, {}, {}, {}});
     writer.commit();
     EXPECT_EQ(text(),
               "# route_trace v1\n"
@@ -75,9 +76,9 @@ TEST_F(RouteTraceWriterTest, LeavesOutTokensThatWereNotFinished) {
     writer.begin(header());
     for (uint32_t token = 0; token < 2; ++token) {
         writer.next_tokens(0, Phase::kDecode, token);
-        writer.add({0, 1, 2, std::vector<int32_t>{2, 3}, {}, {}, {}});
+        writer.add({0, 1, 2, std::vector<int32_t>{2, 3}, std::vector<int32_t>{2, 3}, {}, {}, {}});
         if (token == 0) {
-            writer.add({1, 1, 2, std::vector<int32_t>{2, 3}, {}, {}, {}});
+            writer.add({1, 1, 2, std::vector<int32_t>{2, 3}, std::vector<int32_t>{2, 3}, {}, {}, {}});
             writer.commit();
         }
     }
@@ -91,7 +92,7 @@ TEST_F(RouteTraceWriterTest, PutsScoresInTheFirstRowOfATokenThatHasThem) {
     writer.begin(header());
     writer.next_tokens(2, Phase::kPrefill, 512);
     const std::vector<RouterScore> scores = {{3, 1.5F}, {7, -0.25F}, {0, -2}, {}, {}, {}};
-    writer.add({0, 2, 2, prompt_, weights_, {}, scores});
+    writer.add({0, 2, 2, prompt_, prompt_, weights_, {}, scores});
     writer.commit();
     const std::string written = text();
     EXPECT_NE(written.find("# layer=1 expert_bytes=2000 block=4 scores=0\n"), std::string::npos);
