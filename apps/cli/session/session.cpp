@@ -14,9 +14,9 @@
 #include "cli/session/line_reader.h"
 #include "cli/session/output_lines.h"
 #include "cli/session/request.h"
-#include "cli/session/text_deltas.h"
 #include "engine/chat_prompt.h"
 #include "engine/conversation.h"
+#include "engine/text_deltas.h"
 
 namespace bmoe::cli {
 
@@ -83,7 +83,7 @@ class Worker {
     }
 
     void generate(const GenerateRequest &request, const std::function<void()> &finished) {
-        TextDeltas deltas(request.stop);
+        engine::TextDeltas deltas(request.stop);
         engine::GenerationStats stats;
         size_t prompt_tokens = 0;
         std::string error;
@@ -109,7 +109,7 @@ class Worker {
         output_.write("BMOE_DONE", done);
     }
 
-    void decode(const GenerateRequest &request, const std::vector<llama_token> &prompt, TextDeltas &deltas,
+    void decode(const GenerateRequest &request, const std::vector<llama_token> &prompt, engine::TextDeltas &deltas,
                 engine::GenerationStats &stats) {
         const auto start = Clock::now();
         std::optional<size_t> reused;

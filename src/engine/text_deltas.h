@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace bmoe::cli {
+namespace bmoe::engine {
 
 // Tokens end anywhere: a piece is held back from where it could be the beginning of a UTF-8 character, or of a text that
 // ends the answer. Not thread-safe.
@@ -14,7 +14,7 @@ class TextDeltas {
     // `stops`: texts that end the answer and do not belong to it; none empty.
     explicit TextDeltas(std::vector<std::string> stops = {}) : stops_(std::move(stops)) {}
 
-    // The text that is certain now; may be empty. Bytes that are no UTF-8 are passed on. Not after stopped().
+    // The text that is certain now; may be empty. Bytes that are no UTF-8 become U+FFFD. Not after stopped().
     std::string add(std::string_view piece);
 
     // What is still held back when nothing follows any more.
@@ -33,4 +33,4 @@ class TextDeltas {
     std::string stop_;
 };
 
-}  // namespace bmoe::cli
+}  // namespace bmoe::engine
