@@ -12,8 +12,10 @@ std::string output_line(std::string_view word, const Json &body) {
     return line;
 }
 
+Json json_id(const std::optional<std::string> &id) { return id ? Json(*id) : Json(); }
+
 Json error_body(const std::optional<std::string> &id, std::string_view code, std::string_view message, bool fatal) {
-    return {{"id", id ? Json(*id) : Json()}, {"code", code}, {"message", message}, {"fatal", fatal}};
+    return {{"id", json_id(id)}, {"code", code}, {"message", message}, {"fatal", fatal}};
 }
 
 Json measured(double value) {

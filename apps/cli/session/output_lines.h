@@ -20,6 +20,9 @@ using Json = nlohmann::ordered_json;
 // With its end. Text in `body` that is no UTF-8 becomes U+FFFD.
 std::string output_line(std::string_view word, const Json &body);
 
+// Of a request that may have none.
+Json json_id(const std::optional<std::string> &id);
+
 // `code`: one of docs/session.md.
 Json error_body(const std::optional<std::string> &id, std::string_view code, std::string_view message, bool fatal);
 
