@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 #include "cli/one_shot.h"
 #include "cli/program.h"
+#include "cli/session/session.h"
 
 namespace {
 
@@ -9,6 +10,9 @@ int run_command(int argc, char **argv) {
     int exit_code = 0;
     if (bmoe::cli::parse_command_line(argc, argv, command, exit_code) == bmoe::cli::Parsed::kExit) {
         return exit_code;
+    }
+    if (command.mode == bmoe::cli::Mode::kSession) {
+        return bmoe::cli::run_session(command);
     }
     return bmoe::cli::run_one_shot(command);
 }
