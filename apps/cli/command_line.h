@@ -9,14 +9,16 @@
 
 namespace bmoe::cli {
 
-enum class Mode { kOneShot, kChat, kSession };
+enum class Mode { kOneShot, kChat, kSession, kListModels };
 
 struct CommandLine {
     Mode mode = Mode::kOneShot;
     engine::Options engine;
     std::string prompt;
     int max_tokens = 128;
-    bool chat = false;
+    bool chat = false;        // in the model's chat template
+    bool no_think = false;    // in a chat: without reasoning
+    std::string list_models;  // the folder
     engine::Sampling sampling;
 };
 

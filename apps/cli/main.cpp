@@ -1,4 +1,6 @@
+#include "cli/chat/chat.h"
 #include "cli/command_line.h"
+#include "cli/list_models.h"
 #include "cli/one_shot.h"
 #include "cli/program.h"
 
@@ -9,6 +11,15 @@ int run_command(int argc, char **argv) {
     int exit_code = 0;
     if (bmoe::cli::parse_command_line(argc, argv, command, exit_code) == bmoe::cli::Parsed::kExit) {
         return exit_code;
+    }
+    switch (command.mode) {
+        case bmoe::cli::Mode::kChat:
+            return bmoe::cli::run_chat(command);
+        case bmoe::cli::Mode::kListModels:
+            return bmoe::cli::list_models(command.list_models);
+        case bmoe::cli::Mode::kSession:
+        case bmoe::cli::Mode::kOneShot:
+            break;
     }
     return bmoe::cli::run_one_shot(command);
 }
