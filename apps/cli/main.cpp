@@ -3,6 +3,7 @@
 #include "cli/list_models.h"
 #include "cli/one_shot.h"
 #include "cli/program.h"
+#include "cli/session/session.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ int run_command(int argc, char **argv) {
         case bmoe::cli::Mode::kListModels:
             return bmoe::cli::list_models(command.list_models);
         case bmoe::cli::Mode::kSession:
+            return bmoe::cli::run_session(command);
         case bmoe::cli::Mode::kOneShot:
             break;
     }
