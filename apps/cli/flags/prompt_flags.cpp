@@ -19,7 +19,7 @@ void PromptFlags::add_to(CLI::App &app, CommandLine &out) {
         ->group("Prompt");
     CLI::Option *chat =
         app.add_flag("--chat", out.chat, "Render the prompt with the model's own chat template")->group("Prompt");
-    app.add_flag("--raw", "Continue the prompt as it is, which is the default")->excludes(chat)->group("Prompt");
+    app.add_flag("--raw", raw_, "Continue the prompt as it is, which is the default")->excludes(chat)->group("Prompt");
     app.add_flag("--no-think", out.no_think, "In a chat: ask the model to answer without reasoning")->group("Prompt");
     app.add_option_function<std::string>(
            "--list-models",
@@ -47,7 +47,7 @@ void PromptFlags::apply(CommandLine &out) {
     }
     if (app_->count("--prompt") + app_->count("--file") > 0) {
         take_prompt(out);
-    } else if (app_->count("--raw") > 0) {
+    } else if (raw_) {
         throw CLI::ValidationError("--raw needs a prompt: give one with -p TEXT or -f FILE");
     } else if (isatty(STDIN_FILENO) == 0) {
         throw CLI::ValidationError(

@@ -17,6 +17,7 @@ class PromptFlags : public FlagGroup {
 
     CLI::App *app_ = nullptr;
     std::string file_;
+    bool raw_ = false;
 };
 
 }  // namespace bmoe::cli
