@@ -1,6 +1,6 @@
 #include "engine/memory_planner.h"
 
-#include "backend/expert_buffer.h"
+#include "backend/ggml_device.h"
 #include "backend/expert_store.h"
 #include "base/error.h"
 #include "engine/context.h"
