@@ -13,6 +13,7 @@
 #include "cli/flags/lossy_flags.h"
 #include "cli/flags/model_flags.h"
 #include "cli/flags/output_flags.h"
+#include "cli/flags/prompt_flags.h"
 #include "cli/flags/session_flags.h"
 
 namespace bmoe::cli {
@@ -24,6 +25,10 @@ constexpr const char *kExamples = R"(Examples:
       stream the experts; the cache takes what memory is free
   bmoe-cli -m model-00001-of-00003.gguf --moe-stream --cache-mb 4000 --chat -p "What is a router?"
       a split model, a cache of 4000 MiB, the model's own chat template
+  bmoe-cli -m model.gguf --moe-stream
+      a conversation, in a terminal
+  bmoe-cli --list-models ~/models
+      which models are there, and what fits into memory now
   bmoe-cli -m model.gguf -p "Once upon a time"
       the same file as plain llama.cpp with mmap, for comparison
 )";
@@ -54,6 +59,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
 
     std::vector<std::unique_ptr<FlagGroup>> groups;
     groups.push_back(std::make_unique<ModelFlags>());
+    groups.push_back(std::make_unique<PromptFlags>());
     groups.push_back(std::make_unique<GenerationFlags>());
     groups.push_back(std::make_unique<SessionFlags>());
     groups.push_back(std::make_unique<ExpertFlags>());

@@ -16,14 +16,16 @@ struct RecordOptions {
     uint32_t route_logits = 0;               // router scores of each token and layer in the route trace
 };
 
-enum class Mode { kOneShot, kChat, kSession };
+enum class Mode { kOneShot, kChat, kSession, kListModels };
 
 struct CommandLine {
     Mode mode = Mode::kOneShot;
     engine::Options engine;
     std::string prompt;
     int max_tokens = 128;
-    bool chat = false;
+    bool chat = false;        // in the model's chat template
+    bool no_think = false;    // in a chat: without reasoning
+    std::string list_models;  // the folder
     engine::Sampling sampling;
     RecordOptions record;
 };

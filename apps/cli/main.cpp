@@ -1,4 +1,6 @@
+#include "cli/chat/chat.h"
 #include "cli/command_line.h"
+#include "cli/list_models.h"
 #include "cli/one_shot.h"
 #include "cli/program.h"
 #include "cli/session/session.h"
@@ -11,8 +13,15 @@ int run_command(int argc, char **argv) {
     if (bmoe::cli::parse_command_line(argc, argv, command, exit_code) == bmoe::cli::Parsed::kExit) {
         return exit_code;
     }
-    if (command.mode == bmoe::cli::Mode::kSession) {
-        return bmoe::cli::run_session(command);
+    switch (command.mode) {
+        case bmoe::cli::Mode::kChat:
+            return bmoe::cli::run_chat(command);
+        case bmoe::cli::Mode::kListModels:
+            return bmoe::cli::list_models(command.list_models);
+        case bmoe::cli::Mode::kSession:
+            return bmoe::cli::run_session(command);
+        case bmoe::cli::Mode::kOneShot:
+            break;
     }
     return bmoe::cli::run_one_shot(command);
 }

@@ -175,13 +175,13 @@ std::vector<llama_token> Engine::tokenize(const std::string &text, bool with_bos
     return tokens;
 }
 
-std::string Engine::piece(llama_token token) const {
+std::string Engine::piece(llama_token token, bool with_control) const {
     const llama_vocab *vocab = llama_model_get_vocab(model_.get());
     std::string text(64, '\0');
-    int32_t n = llama_token_to_piece(vocab, token, text.data(), static_cast<int32_t>(text.size()), 0, false);
+    int32_t n = llama_token_to_piece(vocab, token, text.data(), static_cast<int32_t>(text.size()), 0, with_control);
     if (n < 0) {
         text.resize(static_cast<size_t>(-n));
-        n = llama_token_to_piece(vocab, token, text.data(), -n, 0, false);
+        n = llama_token_to_piece(vocab, token, text.data(), -n, 0, with_control);
     }
     text.resize(static_cast<size_t>(std::max(n, 0)));
     return text;

@@ -56,7 +56,8 @@ class Engine {
     int threads() const { return threads_; }
 
     std::vector<llama_token> tokenize(const std::string &text, bool with_bos) const;
-    std::string piece(llama_token token) const;  // may hold part of a UTF-8 character
+    // May hold part of a UTF-8 character. Control tokens have no text unless `with_control`.
+    std::string piece(llama_token token, bool with_control = false) const;
 
     // Decodes `tokens` after what the context holds. Logits of the last one follow from llama_get_logits_ith(context(), -1).
     // `on_batch` learns after each ubatch how many are done. Throws bmoe::Error, Cancelled after cancel(): the context then
