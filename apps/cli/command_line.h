@@ -15,6 +15,7 @@ struct CommandLine {
     int max_tokens = 128;
     bool chat = false;
     engine::Sampling sampling;
+    std::string streaming_flags;  // those given that have no effect where nothing is streamed
 };
 
 enum class Parsed { kRun, kExit };
