@@ -17,7 +17,7 @@ run_args = -m "$(or $(MODEL),models/demo-moe.gguf)" $(if $(MODEL),,--moe-stream 
     -n 120 -p "And the king said unto" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint format bench clean
+.PHONY: help run build test sanitize lint format bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -30,8 +30,11 @@ run: ## generate text with the demo model, or with MODEL=<file.gguf> and ARGS=".
 build: ## everything, optimised, in build/release
 	@scripts/build.sh release
 
-test: ## all tests, and those that need no language model again under sanitizers
-	@scripts/test.sh
+test: ## all tests
+	@scripts/test.sh release
+
+sanitize: ## the tests that need no language model, under the address, undefined behaviour and thread sanitizers
+	@scripts/test.sh asan tsan
 
 lint: ## formatting, warnings, clang-tidy, scripts
 	@scripts/lint.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests in the release build, then those that need no language model under the sanitizers, and the fuzzers for a moment.
-# Environment: as for build.sh.
+# test.sh [release] [asan] [tsan]: all tests in the release build; under the sanitizers those that need no language model, and
+# with asan the fuzzers for a moment. Environment: as for build.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,14 @@ run() {
     "${no_aslr[@]}" ctest --preset "$preset" -j "${JOBS:-$(nproc)}"
 }
 
-run release
-run asan bmoe_unit_tests
-run tsan bmoe_tsan_tests
+for preset in "$@"; do
+    case $preset in
+    release) run release ;;
+    asan) run asan bmoe_unit_tests ;;
+    tsan) run tsan bmoe_tsan_tests ;;
+    *)
+        printf 'test: there is no build %s: give release, asan or tsan\n' "$preset" >&2
+        exit 2
+        ;;
+    esac
+done

@@ -156,6 +156,13 @@ StoreCounters ExpertStore::counters() const {
     return counters;
 }
 
+void ExpertStore::give_up_visit() {
+    if (visit_ != nullptr) {
+        visit_->close();
+    }
+    take_error();
+}
+
 std::optional<std::string> ExpertStore::take_error() {
     if (has_error()) {
         visit_->close();  // what is still being read may fail too, and is not the error of what comes next

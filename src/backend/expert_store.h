@@ -104,6 +104,9 @@ class ExpertStore {
     // The first error since the last call, if any. A generation that ended with an error may be followed by another.
     std::optional<std::string> take_error();
 
+    // After a decode that ended early: waits for its reads that are under way, and forgets whether they failed.
+    void give_up_visit();
+
     // --- for the executor ---
     void finish_warming() {  // before a visit uses the cache
         if (warmer_ != nullptr) {

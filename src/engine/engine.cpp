@@ -218,7 +218,9 @@ void Engine::decode(std::span<const llama_token> tokens, const std::function<voi
         const std::string log = take_llama_errors();
         const bool cancelled = take_cancel();
         if (store_ != nullptr) {
-            if (const auto error = store_->take_error()) {
+            const auto error = store_->take_error();
+            store_->give_up_visit();
+            if (error) {
                 throw Error(*error);
             }
         }

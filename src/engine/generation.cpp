@@ -17,46 +17,6 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
     return std::chrono::duration<double>(end - begin).count();
 }
 
-// Measures an interval from its construction to stop().
-class IntervalMeter {
-  public:
-    explicit IntervalMeter(const Engine &engine) : engine_(engine) {
-        if (engine.store() != nullptr) {
-            experts_ = engine.store()->counters();
-        }
-        usage_ = telemetry::ProcessUsage::now();
-        start_ = Clock::now();
-    }
-    Interval stop() const {
-        Interval interval;
-        interval.seconds = seconds_between(start_, Clock::now());
-        interval.usage = telemetry::ProcessUsage::now().since(usage_);
-        if (engine_.store() != nullptr) {
-            interval.experts = engine_.store()->counters().since(experts_);
-        }
-        return interval;
-    }
-
-  private:
-    const Engine &engine_;
-    backend::StoreCounters experts_;
-    telemetry::ProcessUsage usage_;
-    Clock::time_point start_;
-};
-
-// Fills an interval when it goes out of scope, however that happens.
-class IntervalScope {
-  public:
-    IntervalScope(const Engine &engine, Interval &interval) : meter_(engine), interval_(interval) {}
-    ~IntervalScope() { interval_ = meter_.stop(); }
-    IntervalScope(const IntervalScope &) = delete;
-    IntervalScope &operator=(const IntervalScope &) = delete;
-
-  private:
-    IntervalMeter meter_;
-    Interval &interval_;
-};
-
 void decode_prompt(Engine &engine, const GenerationRequest &request, uint32_t held, GenerationStats &stats) {
     const IntervalScope scope(engine, stats.prompt);
     try {

@@ -8,20 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/expert_store.h"
 #include "engine/engine.h"
+#include "engine/interval_meter.h"
 #include "engine/sampling.h"
 #include "telemetry/bound.h"
-#include "telemetry/process_usage.h"
 
 namespace bmoe::engine {
-
-// What happened between two moments of a run.
-struct Interval {
-    double seconds = 0;
-    telemetry::ProcessUsage usage;   // difference
-    backend::StoreCounters experts;  // difference; zero when nothing is streamed
-};
 
 // What a token that ends the answer does: ends the generation, or is decoded like any other (for measurement).
 enum class AtEnd { kStop, kGoOn };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <numeric>
+#include <span>
 
 #include "backend/ggml_device.h"
 #include "ggml-cpu.h"
@@ -39,6 +40,27 @@ void fill_with_weights(const std::string &path, const gguf::ModelFile &file, ggm
         out.seekp(static_cast<std::streamoff>(tensor.info.offset));
         out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     }
+}
+
+// In one split, or from each of `firsts` to the next in one of its own.
+ggml_status compute_streamed(SplitExecutor &executor, ggml_context *context, ggml_cgraph *graph,
+                             std::span<ggml_tensor *const> firsts) {
+    if (firsts.empty()) {
+        return executor.compute(graph);
+    }
+    ggml_status status = GGML_STATUS_SUCCESS;
+    ggml_cgraph *split = nullptr;
+    for (int i = 0; i < ggml_graph_n_nodes(graph) && status == GGML_STATUS_SUCCESS; ++i) {
+        ggml_tensor *node = ggml_graph_node(graph, i);
+        if (split == nullptr) {
+            split = ggml_new_graph(context);
+        } else if (std::find(firsts.begin(), firsts.end(), node) != firsts.end()) {
+            status = executor.compute(split);
+            split = ggml_new_graph(context);
+        }
+        ggml_graph_add_node(split, node);
+    }
+    return status == GGML_STATUS_SUCCESS ? executor.compute(split) : status;
 }
 
 }  // namespace
@@ -147,7 +169,7 @@ SmallExperts::Visit SmallExperts::visit(SplitExecutor &executor, uint32_t layer,
     Visit result;
     for (const bool stream : {false, true}) {
         ggml_context *weights = stream ? streamed_ : resident_;
-        ggml_context *context = ggml_init({32 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true});
+        ggml_context *context = ggml_init({32 * ggml_tensor_overhead() + 4 * ggml_graph_overhead(), nullptr, true});
         ggml_tensor *x = ggml_new_tensor_3d(context, GGML_TYPE_F32, shape_.n_embd, 1, n_tokens);
         ggml_tensor *ids = ggml_new_tensor_2d(context, GGML_TYPE_I32, shape_.top_k, n_tokens);
         ggml_tensor *w = ggml_new_tensor_3d(context, GGML_TYPE_F32, 1, shape_.top_k, n_tokens);
@@ -166,7 +188,9 @@ SmallExperts::Visit SmallExperts::visit(SplitExecutor &executor, uint32_t layer,
         if (stream && before_compute) {
             before_compute();
         }
-        const ggml_status status = stream ? executor.compute(graph) : ggml_backend_graph_compute(cpu_, graph);
+        const std::vector<ggml_tensor *> firsts = in_splits ? std::vector{up, down} : std::vector<ggml_tensor *>();
+        const ggml_status status =
+            stream ? compute_streamed(executor, context, graph, firsts) : ggml_backend_graph_compute(cpu_, graph);
         if (stream && after_compute) {
             after_compute();
         }

@@ -46,6 +46,9 @@ class SmallExperts {
     };
     Visit visit(SplitExecutor &executor, uint32_t layer, uint32_t n_tokens, std::mt19937 &random);
 
+    // Each product in a graph split of its own from now on.
+    bool in_splits = false;
+
     // Called right before and right after each streamed computation, if set.
     std::function<void()> before_compute;
     std::function<void()> after_compute;

@@ -134,7 +134,7 @@ TEST(SplitExecutor, EqualsResidentWhileReadingAhead) {
 }
 
 // Layer after layer of prompts, whose next layer is read ahead: into free slots, through staging, both; selected then or not,
-// late and unreadable; between them single tokens, and prompts that are broken off.
+// late and unreadable; between them single tokens, layers in several splits, and prompts that are broken off.
 TEST(SplitExecutor, EqualsResidentWhileReadingAheadOfAPrompt) {
     uint64_t read_ahead = 0;
     for (const int slots : {0, 1, 3, 100}) {
@@ -158,6 +158,7 @@ TEST(SplitExecutor, EqualsResidentWhileReadingAheadOfAPrompt) {
             const uint32_t tokens = prompt % 5 == 4 ? 1 : 2 + prompt % 7;
             for (uint32_t layer = 0; layer < layers; ++layer) {
                 failures = prompt % 6 == 5 && layer == 1 ? 2 : 0;
+                experts.in_splits = prompt % 3 == 2 && layer % 2 == 1;  // takes over what was read in another order
                 const auto visit = experts.visit(team.executor(), layer, tokens, random);
                 const auto error = experts.store().take_error();
                 if (visit.status == GGML_STATUS_SUCCESS) {
@@ -198,6 +199,36 @@ TEST(SplitExecutor, AFailedReadEndsTheVisitAndTheNextOneIsRight) {
         }
     }
     EXPECT_GT(failed, 3);
+}
+
+// A computation that is broken off while reads are under way, and these fail later: what follows is right, and hears nothing of it.
+TEST(SplitExecutor, WhatFailsAfterAnInterruptIsForgotten) {
+    std::atomic<int> failures{0};
+    const WrapFile unreliable = [&](auto file) { return std::make_unique<UnreliableFile>(std::move(file), failures); };
+    SmallExperts experts({}, {.io_threads = 2, .io_engine = io::ReadEngine::kLanes}, unreliable);
+    experts.store().set_cache(cache::SlotPool::minimum_budget(experts.store().geometry()), cache::PolicyKind::kReap);
+    Team team(2);
+    std::atomic<bool> aborting{false};
+    team.executor().set_abort_callback([](void *flag) { return static_cast<std::atomic<bool> *>(flag)->load(); },
+                                       &aborting);
+    std::mt19937 random(37);
+    int interrupted = 0;
+    for (int i = 0; i < 60; ++i) {
+        aborting = i % 2 == 0;
+        experts.in_splits = i % 4 == 2;
+        failures = aborting ? 3 : 0;
+        const auto visit = experts.visit(team.executor(), i % 3, i % 5 == 0 ? 9 : 1, random);
+        failures = 0;
+        if (visit.status == GGML_STATUS_SUCCESS) {
+            EXPECT_FALSE(experts.store().take_error().has_value());
+            ASSERT_TRUE(same_bits(visit.streamed, visit.resident)) << i;
+        } else {
+            ++interrupted;
+            ASSERT_TRUE(aborting) << i;
+            experts.store().give_up_visit();
+        }
+    }
+    EXPECT_GT(interrupted, 20);
 }
 
 TEST(SplitExecutor, ReadsEachExpertOnceForAUbatch) {
