@@ -18,9 +18,9 @@ namespace bmoe::engine {
 
 double dense_resident_fraction(const Engine &engine) {
     const gguf::ModelFile &file = engine.file();
-    if (engine.report().dense_mapped &&
-        !std::all_of(file.shards().begin(), file.shards().end(),
-                     [](const auto &shard) { return io::residency_is_told(shard->path()); })) {
+    if (engine.report().dense_mapped && !std::all_of(file.shards().begin(), file.shards().end(), [](const auto &shard) {
+            return io::residency_is_told(shard->path());
+        })) {
         return -1;
     }
     std::set<std::string_view> banks;

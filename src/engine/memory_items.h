@@ -22,7 +22,7 @@ struct ContextSetting {
     ggml_threadpool *pool = nullptr;
     int threads = 1;
     backend::ExpertStore *store = nullptr;  // nullptr: nothing is streamed
-    uint64_t held_before = 0;  // bytes that the process had before the engine was opened
+    uint64_t held_before = 0;               // bytes that the process had before the engine was opened
 };
 
 // Items in whole MiB. `model` is one that was only measured. Where nothing is streamed, `dense` is all weights. `other` has what

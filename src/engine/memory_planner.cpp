@@ -41,19 +41,19 @@ class Planner {
             const cache::MemoryPlan smallest =
                 cache::plan_fixed(measure_items(options_, model_, setting_, smallest_ubatch()), 0);
             const uint64_t taken = smallest.total() + cache::reserve(limit_);
-            throw Error(cat(options_.model, ": ", (limit_ - std::min(limit_, taken)) / kMiB,
-                            " MiB are free for experts, fewer than --cache-floor-mb ", options_.cache_floor_bytes / kMiB,
-                            ": there are ", limits_.describe(), ", and everything else and a reserve need ",
-                            smallest.describe(), least_ram(limits_, least_bytes(smallest)),
-                            "; give a smaller --cache-floor-mb or -c, or more memory"));
+            throw Error(cat(
+                options_.model, ": ", (limit_ - std::min(limit_, taken)) / kMiB,
+                " MiB are free for experts, fewer than --cache-floor-mb ", options_.cache_floor_bytes / kMiB,
+                ": there are ", limits_.describe(), ", and everything else and a reserve need ", smallest.describe(),
+                least_ram(limits_, least_bytes(smallest)), "; give a smaller --cache-floor-mb or -c, or more memory"));
         }
     }
 
   private:
     // One that exceeds the limit has no slots, or as many as the caller wants.
     cache::MemoryPlan plan(uint32_t n_ubatch) const {
-        const cache::MemoryPlan plan = cache::plan_fixed(measure_items(options_, model_, setting_, n_ubatch),
-                                                         options_.cache_bytes.value_or(0));
+        const cache::MemoryPlan plan =
+            cache::plan_fixed(measure_items(options_, model_, setting_, n_ubatch), options_.cache_bytes.value_or(0));
         return fixed_ || plan.total() > limit_
                    ? plan
                    : cache::plan_auto(plan.items, setting_.store->geometry(), limit_, bounds_);
@@ -118,8 +118,9 @@ std::string least_ram(const cache::MemoryLimits &limits, uint64_t bytes) {
         return {};
     }
     const uint64_t mib = mib_up(bytes);
-    return bytes <= limits.free() ? cat("; the smallest --ram that works here is ", mib, "M")
-                                  : cat("; --ram ", mib, "M would do, but only ", limits.free() / kMiB, " MiB are free");
+    return bytes <= limits.free()
+               ? cat("; the smallest --ram that works here is ", mib, "M")
+               : cat("; --ram ", mib, "M would do, but only ", limits.free() / kMiB, " MiB are free");
 }
 
 }  // namespace bmoe::engine

@@ -63,7 +63,8 @@ RunMode choose_run_mode(const Options &options, const Overrides &overrides, cons
             return streamed(reason);
         }
         if (const uint64_t weights = file.dense_bytes() + file.expert_bytes(); weights > limit) {
-            return streamed(cat("the model's weights are ", mib_up(weights), " MiB, and there are ", limits.describe()));
+            return streamed(
+                cat("the model's weights are ", mib_up(weights), " MiB, and there are ", limits.describe()));
         }
     }
     const ModelPtr measured = load_plain(options, file, overrides, LoadMode::kMeasure);

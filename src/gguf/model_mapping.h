@@ -1,4 +1,4 @@
-// A model's files as memory: its tensors in the page cache.
+// A model's files as memory: its dense tensors in the page cache.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,11 @@ namespace bmoe::gguf {
 
 class ModelMapping {
   public:
-    // Maps every shard of `model`, which must outlive it. Throws bmoe::Error.
+    // Maps every shard of `model`, which must outlive it, without the banks of experts. Throws bmoe::Error.
     explicit ModelMapping(const ModelFile &model);
 
-    // The data of the tensor of this name, info.bytes of it, aligned as in its file; nullptr if the model has none.
+    // The data of the tensor of this name, info.bytes of it, aligned as in its file; nullptr if the model has none. That of a
+    // bank must not be touched.
     const std::byte *find(std::string_view name) const;
     const std::byte *data(const Tensor &tensor) const { return shards_[tensor.shard]->data() + tensor.info.offset; }
 

@@ -63,6 +63,18 @@ FileMapping::~FileMapping() {
     if (data_ != nullptr) ::munmap(const_cast<std::byte *>(data_), size_);
 }
 
+void FileMapping::close(uint64_t offset, uint64_t length) {
+    const uint64_t begin = (offset + page_size() - 1) / page_size() * page_size();
+    const uint64_t end = (offset + length) / page_size() * page_size();
+    if (begin >= end) return;
+    // Not unmapped: something else could come to lie there.
+    void *at = const_cast<std::byte *>(data_ + begin);
+    if (::mmap(at, end - begin, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
+        MAP_FAILED) {
+        throw Error(cat(path_, ": cannot map a part of the file: ", errno_text(errno), "; use --dense-weights anon"));
+    }
+}
+
 ReadStatus FileMapping::sweep(uint64_t offset, uint64_t length) const {
     if (length == 0) return {};
     const uint64_t end = std::min(offset + length, size_);
@@ -78,8 +90,8 @@ ReadStatus FileMapping::sweep(uint64_t offset, uint64_t length) const {
         announce(at + kStep);
         if (::madvise(begin, size, MADV_POPULATE_READ) == 0) continue;
         if (errno != EINVAL) {
-            return {cat(path_, ": cannot read ", size, " bytes at offset ", at, " into the page cache: ",
-                        errno_text(errno), "; check the disk and the kernel log")};
+            return {cat(path_, ": cannot read ", size, " bytes at offset ", at,
+                        " into the page cache: ", errno_text(errno), "; check the disk and the kernel log")};
         }
         touch(begin, size);
     }

@@ -21,6 +21,10 @@ class FileMapping {
     const std::byte *data() const { return data_; }
     uint64_t size() const { return size_; }  // bytes
 
+    // Closes the whole pages of [offset, offset + length) to every access: what is next to them then brings none of them into
+    // this process. Not while others use the mapping. Throws bmoe::Error.
+    void close(uint64_t offset, uint64_t length);
+
     // Reads [offset, offset + length) into the page cache and maps its pages. Thread-safe. The error is as of
     // RandomAccessFile::read().
     ReadStatus sweep(uint64_t offset, uint64_t length) const;

@@ -10,9 +10,12 @@
 namespace bmoe::gguf {
 namespace {
 
-void expect_all_tensors(const ModelFile &model) {
+void expect_all_dense_tensors(const ModelFile &model) {
     const ModelMapping mapping(model);
     for (const Tensor &tensor : model.tensors()) {
+        if (tensor.info.name.find("_exps.weight") != std::string::npos) {
+            continue;
+        }
         const std::vector<std::byte> expected = test::tensor_data(tensor.info.name, tensor.info.bytes);
         const std::byte *data = mapping.find(tensor.info.name);
         ASSERT_NE(data, nullptr);
@@ -24,19 +27,19 @@ void expect_all_tensors(const ModelFile &model) {
     EXPECT_EQ(mapping.find("no such tensor"), nullptr);
 }
 
-TEST(ModelMapping, HasEveryTensorOfAModel) {
+TEST(ModelMapping, HasTheDenseTensorsOfAModel) {
     const bmoe::test::Scratch scratch;
     test::moe_model().write(scratch.file("m.gguf"));
-    expect_all_tensors(*ModelFile::open(scratch.file("m.gguf"), io::DirectIo::kOff));
+    expect_all_dense_tensors(*ModelFile::open(scratch.file("m.gguf"), io::DirectIo::kOff));
 }
 
-TEST(ModelMapping, HasEveryTensorOfASplitModel) {
+TEST(ModelMapping, HasTheDenseTensorsOfASplitModel) {
     const bmoe::test::Scratch scratch;
     const test::Split split = test::split(test::metadata(), test::moe_model().tensors, 3, scratch.file("m"));
     for (size_t i = 0; i < split.shards.size(); ++i) {
         split.shards[i].write(split.names[i]);
     }
-    expect_all_tensors(*ModelFile::open(split.names[1], io::DirectIo::kOff));
+    expect_all_dense_tensors(*ModelFile::open(split.names[1], io::DirectIo::kOff));
 }
 
 }  // namespace

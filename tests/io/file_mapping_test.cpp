@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -48,11 +49,30 @@ TEST_F(FileMappingTest, AnEmptyFileHasNothingToMap) {
 TEST_F(FileMappingTest, SweepsRangesThatAreNoWholePages) {
     const auto file = open(3'000'003);
     const FileMapping mapping(*file);
-    for (const auto &[offset, length] : {std::pair<uint64_t, uint64_t>{0, 3'000'003}, {1, 1}, {4095, 2},
-                                         {1'048'575, 1'048'578}, {3'000'002, 1}, {17, 0}}) {
+    for (const auto &[offset, length] : {std::pair<uint64_t, uint64_t>{0, 3'000'003},
+                                         {1, 1},
+                                         {4095, 2},
+                                         {1'048'575, 1'048'578},
+                                         {3'000'002, 1},
+                                         {17, 0}}) {
         const ReadStatus status = mapping.sweep(offset, length);
         EXPECT_TRUE(status.ok()) << status.error;
     }
+}
+
+TEST_F(FileMappingTest, ClosesWholePagesAndLeavesTheRestAlone) {
+    if (::sysconf(_SC_PAGESIZE) != 4096) {
+        GTEST_SKIP() << "pages have another size";
+    }
+    const auto file = open(5 * 4096);
+    FileMapping mapping(*file);
+    mapping.close(4000, 9000);  // its whole pages are the second and the third
+    EXPECT_EQ(std::memcmp(mapping.data(), contents_.data(), 4096), 0);
+    EXPECT_EQ(std::memcmp(mapping.data() + 3 * 4096, contents_.data() + 3 * 4096, 2 * 4096), 0);
+    EXPECT_DEATH(static_cast<void>(*static_cast<const volatile std::byte *>(mapping.data() + 4096)), "");
+    EXPECT_DEATH(static_cast<void>(*static_cast<const volatile std::byte *>(mapping.data() + 3 * 4096 - 1)), "");
+    mapping.close(1, 4094);
+    EXPECT_EQ(mapping.data()[0], contents_[0]);
 }
 
 TEST_F(FileMappingTest, NamesAFileThatBecameUnreadableWhileInUse) {

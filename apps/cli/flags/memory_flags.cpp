@@ -45,9 +45,10 @@ void MemoryFlags::add_to(CLI::App &app, CommandLine &out) {
     app.add_option("--cache-floor-mb", floor_mib_, "The least that --cache-mb auto does with, in MiB")
         ->check(CLI::Range(uint64_t{1}, kMostMib))
         ->group("Memory");
-    app.add_option("--dense-weights", dense_weights_,
-                   "Where the other weights are. anon: in memory of their own; mmap: in the page cache; warm: the same, "
-                   "read while loading")
+    app.add_option(
+           "--dense-weights", dense_weights_,
+           "Where the other weights are. anon: in memory of their own; mmap: in the page cache; warm: the same, "
+           "read while loading")
         ->capture_default_str()
         ->check(CLI::IsMember({"anon", "mmap", "warm"}))
         ->group("Memory");
