@@ -12,6 +12,7 @@
 #include "cli/flags/generation_flags.h"
 #include "cli/flags/memory_flags.h"
 #include "cli/flags/model_flags.h"
+#include "cli/flags/session_flags.h"
 
 namespace bmoe::cli {
 
@@ -55,6 +56,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     std::vector<std::unique_ptr<FlagGroup>> groups;
     groups.push_back(std::make_unique<ModelFlags>());
     groups.push_back(std::make_unique<GenerationFlags>());
+    groups.push_back(std::make_unique<SessionFlags>());
     groups.push_back(std::make_unique<ExpertFlags>());
     groups.push_back(std::make_unique<MemoryFlags>());
     groups.push_back(std::make_unique<ComputationFlags>());

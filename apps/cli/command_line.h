@@ -9,7 +9,10 @@
 
 namespace bmoe::cli {
 
+enum class Mode { kOneShot, kChat, kSession };
+
 struct CommandLine {
+    Mode mode = Mode::kOneShot;
     engine::Options engine;
     std::string prompt;
     int max_tokens = 128;

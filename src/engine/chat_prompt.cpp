@@ -8,23 +8,30 @@
 
 namespace bmoe::engine {
 
-std::string render_user_message(const llama_model *model, const std::string &message) {
+std::string render_chat(const llama_model *model, std::span<const ChatMessage> messages) {
     if (llama_model_chat_template(model, nullptr) == nullptr) {
-        throw Error("--chat: the model has no chat template (tokenizer.chat_template); run without --chat");
+        throw Error(
+            "the model has no chat template (tokenizer.chat_template); give plain text instead of chat messages");
     }
     try {
         const common_chat_templates_ptr templates = common_chat_templates_init(model, "");
         common_chat_templates_inputs inputs;
-        common_chat_msg user;
-        user.role = "user";
-        user.content = message;
-        inputs.messages.push_back(user);
+        for (const ChatMessage &message : messages) {
+            common_chat_msg &added = inputs.messages.emplace_back();
+            added.role = message.role;
+            added.content = message.content;
+        }
         inputs.add_generation_prompt = true;
         inputs.use_jinja = true;
         return common_chat_templates_apply(templates.get(), inputs).prompt;
     } catch (const std::exception &error) {
-        throw Error(cat("--chat: the model's chat template cannot be applied: ", error.what()));
+        throw Error(cat("the model's chat template cannot be applied: ", error.what()));
     }
+}
+
+std::string render_user_message(const llama_model *model, const std::string &message) {
+    const ChatMessage user{"user", message};
+    return render_chat(model, {&user, 1});
 }
 
 }  // namespace bmoe::engine

@@ -205,6 +205,7 @@ void Engine::decode(std::span<const llama_token> tokens, const std::function<voi
     const size_t batch = llama_n_batch(context_.get());
     for (size_t at = 0; at < tokens.size(); at += batch) {
         const size_t n = std::min(batch, tokens.size() - at);
+        const uint32_t held = held_tokens();
         // llama_batch_get_one takes a mutable pointer but only reads.
         auto *first = const_cast<llama_token *>(tokens.data() + at);
         const int status = llama_decode(context_.get(), llama_batch_get_one(first, static_cast<int32_t>(n)));
@@ -215,6 +216,7 @@ void Engine::decode(std::span<const llama_token> tokens, const std::function<voi
             }
             continue;
         }
+        keep_first(held);  // llama.cpp leaves a recurrent state that is half advanced
         const std::string log = take_llama_errors();
         const bool cancelled = take_cancel();
         if (store_ != nullptr) {
@@ -236,6 +238,22 @@ void Engine::decode(std::span<const llama_token> tokens, const std::function<voi
 
 uint32_t Engine::held_tokens() const {
     return static_cast<uint32_t>(llama_memory_seq_pos_max(llama_get_memory(context_.get()), 0) + 1);
+}
+
+uint32_t Engine::keep_first(uint32_t n) {
+    const uint32_t held = held_tokens();
+    if (n >= held) {
+        return held;
+    }
+    const llama_memory_t memory = llama_get_memory(context_.get());
+    const auto end = static_cast<llama_pos>(n);
+    // A window of attention that has moved on has lost what the token after `n` looks at.
+    const llama_pos window = std::max(0, end - llama_model_n_swa(model_.get()));
+    const bool lost = llama_model_n_swa(model_.get()) > 0 && llama_memory_seq_pos_min(memory, 0) > window;
+    if (lost || !llama_memory_seq_rm(memory, 0, end, -1)) {
+        reset();
+    }
+    return held_tokens();
 }
 
 void Engine::reset() { llama_memory_clear(llama_get_memory(context_.get()), true); }

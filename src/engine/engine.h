@@ -65,10 +65,14 @@ class Engine {
 
     // Decodes `tokens` after what the context holds. Logits of the last one follow from llama_get_logits_ith(context(), -1).
     // `on_batch` learns after each ubatch how many are done. Throws bmoe::Error, Cancelled after cancel(): the context then
-    // holds what it held before the failing batch, and can be used on.
+    // holds what it held before the failing batch, or nothing if the model has a recurrent state, and can be used on.
     void decode(std::span<const llama_token> tokens, const std::function<void(size_t)> &on_batch = {});
 
     uint32_t held_tokens() const;  // in the context
+
+    // Forgets all but the first `n` tokens, or all if the model cannot forget its last ones alone, as with a recurrent state.
+    // Returns how many are held then.
+    uint32_t keep_first(uint32_t n);
 
     // Forgets the conversation.
     void reset();

@@ -22,7 +22,8 @@ void decode_prompt(Engine &engine, const GenerationRequest &request, uint32_t he
     try {
         engine.decode(request.prompt, request.on_prompt);
     } catch (...) {
-        stats.prompt_tokens = engine.held_tokens() - held;
+        const uint32_t now = engine.held_tokens();
+        stats.prompt_tokens = now - std::min(now, held);
         throw;
     }
     stats.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
@@ -48,6 +49,7 @@ void decode_steps(Engine &engine, const GenerationRequest &request, uint32_t roo
             return;
         }
         ++stats.generated;
+        stats.tokens.push_back(token);
         if (!request.on_text(engine.piece(token))) {
             stats.stop = StopReason::kCaller;
             return;
@@ -96,6 +98,7 @@ void generate(Engine &engine, const GenerationRequest &request, GenerationStats 
                         n_ctx - held, "; give a larger -c"));
     }
     stats.step_seconds.reserve(std::min(request.max_tokens, n_ctx - held - n_prompt));
+    stats.tokens.reserve(stats.step_seconds.capacity() + 1);
     try {
         decode_prompt(engine, request, held, stats);
         decode_steps(engine, request, n_ctx - held - n_prompt, stats);

@@ -27,8 +27,10 @@ enum class StopReason {
 };
 
 struct GenerationStats {
-    uint32_t prompt_tokens = 0;
-    uint32_t generated = 0;  // tokens handed to the caller
+    uint32_t prompt_tokens = 0;       // decoded
+    uint32_t reused_tokens = 0;       // of the prompt, that the context held already (Conversation)
+    uint32_t generated = 0;           // tokens handed to the caller
+    std::vector<llama_token> tokens;  // these
     StopReason stop = StopReason::kMaxTokens;
     Interval prompt;                   // decoding the prompt, to the first token
     Interval decode;                   // decoding the generated tokens: one step each, the last token's is not needed

@@ -3,9 +3,8 @@
 namespace bmoe::cli {
 
 void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
-    app.add_option("-p,--prompt", out.prompt, "Text to continue, or the user's message with --chat")
-        ->required()
-        ->group("Generation");
+    prompt_ = app.add_option("-p,--prompt", out.prompt, "Text to continue, or the user's message with --chat")
+                  ->group("Generation");
     app.add_option("-n,--predict", out.max_tokens, "Tokens to generate at most")
         ->capture_default_str()
         ->check(CLI::Range(1, 1 << 30))
@@ -36,6 +35,12 @@ void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
 }
 
 void GenerationFlags::apply(CommandLine &out) {
+    if (out.mode != Mode::kOneShot) {
+        return;
+    }
+    if (prompt_->count() == 0) {
+        throw CLI::RequiredError("--prompt");
+    }
     if (out.prompt.empty()) {
         throw CLI::ValidationError("the prompt is empty: give some text with -p");
     }

@@ -9,6 +9,9 @@ class GenerationFlags : public FlagGroup {
   public:
     void add_to(CLI::App &app, CommandLine &out) override;
     void apply(CommandLine &out) override;
+
+  private:
+    CLI::Option *prompt_ = nullptr;
 };
 
 }  // namespace bmoe::cli
