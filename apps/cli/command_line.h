@@ -28,6 +28,7 @@ struct CommandLine {
     std::string list_models;  // the folder
     engine::Sampling sampling;
     RecordOptions record;
+    std::string streaming_flags;  // those given that have no effect where nothing is streamed
 };
 
 enum class Parsed { kRun, kExit };
