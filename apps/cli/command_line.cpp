@@ -14,6 +14,7 @@
 #include "cli/flags/memory_flags.h"
 #include "cli/flags/model_flags.h"
 #include "cli/flags/output_flags.h"
+#include "cli/flags/perplexity_flags.h"
 #include "cli/flags/prompt_flags.h"
 #include "cli/flags/session_flags.h"
 
@@ -30,6 +31,8 @@ constexpr const char *kExamples = R"(Examples:
       stream in any case, with 4000 MiB for experts
   bmoe-cli -m model.gguf
       a conversation, in a terminal
+  bmoe-cli perplexity -m model.gguf --moe-stream --cache-mb 4000 -f text.txt --quality-budget 1
+      what the model makes of a text, here to see what a lossy setting costs
   bmoe-cli --list-models ~/models
       which models are there, and what fits into memory now
   bmoe-cli -m model.gguf --moe-stream off -p "Once upon a time"
@@ -63,6 +66,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
     std::vector<std::unique_ptr<FlagGroup>> groups;
     groups.push_back(std::make_unique<ModelFlags>());
     groups.push_back(std::make_unique<PromptFlags>());
+    groups.push_back(std::make_unique<PerplexityFlags>());
     groups.push_back(std::make_unique<GenerationFlags>());
     groups.push_back(std::make_unique<SessionFlags>());
     groups.push_back(std::make_unique<ExpertFlags>());

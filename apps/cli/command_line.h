@@ -16,7 +16,7 @@ struct RecordOptions {
     uint32_t route_logits = 0;               // router scores of each token and layer in the route trace
 };
 
-enum class Mode { kOneShot, kChat, kSession, kListModels };
+enum class Mode { kOneShot, kChat, kSession, kListModels, kPerplexity };
 
 struct CommandLine {
     Mode mode = Mode::kOneShot;

@@ -2,6 +2,7 @@
 #include "cli/command_line.h"
 #include "cli/list_models.h"
 #include "cli/one_shot.h"
+#include "cli/perplexity_command.h"
 #include "cli/program.h"
 #include "cli/session/session.h"
 
@@ -20,6 +21,8 @@ int run_command(int argc, char **argv) {
             return bmoe::cli::list_models(command.list_models);
         case bmoe::cli::Mode::kSession:
             return bmoe::cli::run_session(command);
+        case bmoe::cli::Mode::kPerplexity:
+            return bmoe::cli::run_perplexity(command);
         case bmoe::cli::Mode::kOneShot:
             break;
     }

@@ -27,8 +27,8 @@ int run_perplexity(const CommandLine &command) {
     });
     progress.clear();
     interrupt.ignore_from_now_on();
-    std::printf("perplexity: %.4f +- %.4f, %.5f nats/token, %llu tokens scored of %zu\n", result.value(), result.error(),
-                result.mean_nll, static_cast<unsigned long long>(result.scored), text.size());
+    std::printf("perplexity: %.4f +- %.4f, %.5f nats/token, %llu tokens scored of %zu\n", result.value(),
+                result.error(), result.mean_nll, static_cast<unsigned long long>(result.scored), text.size());
     std::fflush(stdout);
     print_summary(*engine, result.stats, before);
     return interrupt.exit_status();
