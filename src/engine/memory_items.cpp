@@ -4,7 +4,6 @@
 #include <functional>
 #include <vector>
 
-#include "backend/expert_buffer.h"
 #include "backend/expert_store.h"
 #include "backend/ggml_device.h"
 #include "base/mib.h"

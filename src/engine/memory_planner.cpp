@@ -1,11 +1,7 @@
 #include "engine/memory_planner.h"
 
-<<<<<<< HEAD
 #include <algorithm>
 
-=======
-#include "backend/ggml_device.h"
->>>>>>> dev
 #include "backend/expert_store.h"
 #include "base/error.h"
 #include "base/mib.h"
