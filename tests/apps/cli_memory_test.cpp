@@ -21,7 +21,7 @@ const std::string kTiny = BMOE_TINY_MODELS;
 
 Finished run(const std::string &flags, const std::string &model = kDemo) {
     return run_command(quoted(BMOE_CLI) + " -m " + quoted(model) +
-                       " --no-warm-start -t 2 -c 512 -n 24 -p 'And the king said unto' " + flags);
+                       " --no-warm-start -t 1 -c 512 -n 8 -p 'And the king said unto' " + flags);
 }
 
 // The number that the pattern's group matches in a run's messages; -1 without a match.

@@ -37,6 +37,7 @@ std::vector<std::string> models_with_experts() {
 engine::Options options_for(const std::string &model, DenseWeights dense) {
     engine::Options options = gate_options(model, true);
     options.n_ubatch = 64;
+    options.threads = 1;
     options.dense_weights = dense;
     return options;
 }
@@ -48,6 +49,7 @@ TEST_P(DenseWeightsTest, InThePageCacheGiveTheLogitsOfTheResidentModel) {
     const Script script{70, 4};
     engine::Options plain = gate_options(model, false);
     plain.n_ubatch = 64;
+    plain.threads = 1;
     engine::Engine resident(plain);
     const std::vector<float> expected = run_script(resident, script);
     for (const DenseWeights dense : {DenseWeights::kMmap, DenseWeights::kWarm}) {
