@@ -36,14 +36,24 @@ endfunction()
 
 set(bmoe_archives)
 bmoe_collect_archives(bmoe_api bmoe_archives)
-set(bmoe_archive ${PROJECT_BINARY_DIR}/lib/libbmoe.a)
-list(TRANSFORM bmoe_archives REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE bmoe_archive_files)
+# By a script for ar, whose file names cannot have spaces: it runs in a folder of links.
+set(bmoe_archive_folder ${PROJECT_BINARY_DIR}/lib)
+set(bmoe_archive ${bmoe_archive_folder}/libbmoe.a)
+set(bmoe_link_archives)
+set(bmoe_join "CREATE libbmoe.a\n")
+foreach(archive IN LISTS bmoe_archives)
+    list(APPEND bmoe_link_archives COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${archive}> parts/${archive}.a)
+    string(APPEND bmoe_join "ADDLIB parts/${archive}.a\n")
+endforeach()
+file(WRITE ${bmoe_archive_folder}/join.mri "${bmoe_join}SAVE\nEND\n")
 add_custom_command(
     OUTPUT ${bmoe_archive}
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/lib
-    COMMAND ${CMAKE_COMMAND} -E rm -f ${bmoe_archive}
-    COMMAND ${CMAKE_AR} qcLs ${bmoe_archive} ${bmoe_archive_files}
+    COMMAND ${CMAKE_COMMAND} -E make_directory parts
+    COMMAND ${CMAKE_COMMAND} -E rm -f libbmoe.a
+    ${bmoe_link_archives}
+    COMMAND sh -c "'${CMAKE_AR}' -M < join.mri"
     DEPENDS ${bmoe_archives}
+    WORKING_DIRECTORY ${bmoe_archive_folder}
     COMMENT "Joining static libraries to lib/libbmoe.a"
     VERBATIM)
 add_custom_target(bmoe_archive ALL DEPENDS ${bmoe_archive})

@@ -217,9 +217,8 @@ int list_models(const std::string &folder) {
     }
     TextOutput output;
     output.write(entries.empty() ? cat("no GGUF files below ", folder, "\n") : table(entries));
-    output.write(cat(
-        "\nexperts: of a layer, and how many of them a token uses. fits: the whole model, or streamed, or no; into ",
-        limits.describe(), ", context not counted\n"));
+    output.write(cat("\nexperts: of a layer / used by a token. fits: whole, streamed or no, without the context; ",
+                     limits.describe(), "\n"));
     if (output.failed()) {
         std::fprintf(stderr, "error: %s\n", output.error().c_str());
         return output.exit_status();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "engine/answer_format.h"
 
 namespace bmoe::engine {
@@ -34,7 +35,13 @@ std::string take_new(std::string &shown, const std::string &now) {
 
 AnswerParser::AnswerParser(std::shared_ptr<const AnswerFormat> format) : format_(std::move(format)) {}
 
+bool AnswerParser::can_afford_to_parse() const {
+    constexpr uint64_t kFreeNs = 100'000'000;
+    return spent_ns_ < kFreeNs + (now_ns() - start_ns_) / 10;
+}
+
 AnswerParser::Part AnswerParser::add(std::string_view text) {
+    start_ns_ = start_ns_ == 0 ? now_ns() : start_ns_;
     // A stop can begin in an earlier piece.
     size_t longest = 0;
     for (const std::string &stop : format_->stops) {
@@ -48,7 +55,13 @@ AnswerParser::Part AnswerParser::add(std::string_view text) {
             ended_ = true;
         }
     }
-    return read(true);
+    if (!can_afford_to_parse()) {
+        return {};
+    }
+    const uint64_t before = now_ns();
+    Part part = read(true);
+    spent_ns_ += now_ns() - before;
+    return part;
 }
 
 AnswerParser::Part AnswerParser::finish() {

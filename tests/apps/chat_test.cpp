@@ -215,22 +215,26 @@ TEST_F(Chat, RefusesAMessageThatDoesNotFitAndKeepsTheConversation) {
 
 #ifdef BMOE_LIBEDIT
 TEST_F(Chat, RemembersMessagesOfThisRunAndTheOneBefore) {
+    const std::string file = scratch_.file("chat.json");
     {
         Terminal terminal(plain());
         ask(terminal, "And the könig said");
         ask(terminal, "One\\\rtwo");
         terminal.read_until(kPrompt);
-        terminal.type(std::string(kUp) + kUp);
-        terminal.read_until("And the könig said");
-        terminal.type("\r");
+        terminal.type(std::string(kUp) + kUp + "\r");
         terminal.read_until("the answer ends");
+        terminal.read_until(kPrompt);
+        terminal.type("/save " + file + "\r");
+        terminal.read_until("6 messages saved");
         EXPECT_EQ(leave(terminal), 0);
     }
+    EXPECT_EQ(saved(file)["messages"][2]["content"], "One\ntwo");
+    EXPECT_EQ(saved(file)["messages"][4]["content"], "And the könig said");
     Terminal terminal(plain());
     terminal.read_until(kPrompt);
-    terminal.type(kUp);
-    terminal.read_until("And the könig said");
-    terminal.type(std::string(kCtrlC));
+    terminal.type(std::string(kUp) + kUp);  // the first is the command
+    terminal.read_until("könig");
+    terminal.type(kCtrlC);
     EXPECT_EQ(leave(terminal), 0);
     EXPECT_TRUE(fs::exists(scratch_.file("state/bmoe/history")));
 }
