@@ -293,6 +293,25 @@ TEST_F(Telemetry, RouteTraceAgreesWithTheCacheAndHoldsTheRoutersScores) {
     EXPECT_GT(tokens, 0U);
 }
 
+TEST_F(Telemetry, LossyRoutingIsCountedInTheCsvAndTheSummary) {
+    const Finished run =
+        run_command(streamed(kDemo, "--cache-mb 2 --quality-budget 5 --route-trace " + quoted(routes_) + csv_flag_));
+    ASSERT_EQ(run.status, 0) << run.err;
+    expect_documented(run.err, "stderr");
+    expect_documented(read_file(csv_), "csv");
+    const auto summary = Table(read_file(csv_)).rows.back();
+    EXPECT_EQ(number_after(run.err, "moe-drop: dropped "), std::stod(summary.at("dropped")));
+    EXPECT_EQ(number_after(run.err, "moe-substitute: substituted "), std::stod(summary.at("substituted")));
+    EXPECT_GT(std::stod(summary.at("dropped")) + std::stod(summary.at("substituted")), 0);
+    EXPECT_GT(std::stod(summary.at("mass_forgone")), 0);
+    // What was not used was not read either.
+    uint64_t unused = 0;
+    for (const auto &row : Table(read_file(routes_)).rows) {
+        unused += row.at("phase") == "1" && row.at("residency") == "0" && row.at("expert_bytes") == "0" ? 1 : 0;
+    }
+    EXPECT_EQ(static_cast<double>(unused), std::stod(summary.at("dropped")) + std::stod(summary.at("substituted")));
+}
+
 TEST_F(Telemetry, IoTraceHasEveryReadThatTheCsvCounts) {
     for (const char *engine : {"lanes", "auto"}) {
         const Finished run = run_command(
