@@ -13,7 +13,7 @@ endif
 export CMAKE_ARGS
 
 # ARGS comes last: of an option given twice the last counts.
-run_args = -m "$(or $(MODEL),models/demo-moe.gguf)" --moe-stream --cache-mb $(if $(MODEL),auto,4) \
+run_args = -m "$(or $(MODEL),models/demo-moe.gguf)" $(if $(MODEL),,--moe-stream --cache-mb 4) \
     -n 120 -p "And the king said unto" $(ARGS)
 
 .DEFAULT_GOAL := help

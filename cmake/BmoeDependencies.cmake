@@ -4,6 +4,7 @@ find_package(PkgConfig REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 pkg_check_modules(LIBURING QUIET IMPORTED_TARGET liburing)
+pkg_check_modules(LIBEDIT QUIET IMPORTED_TARGET libedit)
 
 # Optional: a target that is absent leaves out what needs it.
 find_package(benchmark QUIET)

@@ -11,7 +11,7 @@ set -euo pipefail
 
 # <package>, or <package>:<command> where the command on PATH is as good as the package.
 build=(make g++:g++ cmake:cmake ninja-build:ninja ccache:ccache git:git pkg-config:pkg-config libcli11-dev
-    nlohmann-json3-dev liburing-dev libgtest-dev libbenchmark-dev python3-numpy)
+    nlohmann-json3-dev libedit-dev liburing-dev libgtest-dev libbenchmark-dev python3-numpy)
 fetch=(git:git npm:npm ca-certificates)
 # The asan tests and the fuzzers are built with clang; its sanitizer runtimes are a package of their own.
 test=(libfuse3-dev fuse3 clang libclang-rt-dev)

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folders=()
-for folder in include src apps tests bench tools; do
+for folder in include src apps tests bench tools examples; do
     [ ! -d "$folder" ] || folders+=("$folder")
 done
 find "${folders[@]}" -name '*.h' -o -name '*.cpp' | LC_ALL=C sort

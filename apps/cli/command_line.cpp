@@ -11,8 +11,11 @@
 #include "cli/flags/expert_flags.h"
 #include "cli/flags/generation_flags.h"
 #include "cli/flags/lossy_flags.h"
+#include "cli/flags/memory_flags.h"
 #include "cli/flags/model_flags.h"
 #include "cli/flags/output_flags.h"
+#include "cli/flags/perplexity_flags.h"
+#include "cli/flags/prompt_flags.h"
 #include "cli/flags/session_flags.h"
 
 namespace bmoe::cli {
@@ -20,11 +23,19 @@ namespace bmoe::cli {
 namespace {
 
 constexpr const char *kExamples = R"(Examples:
-  bmoe-cli -m model.gguf --moe-stream -p "Once upon a time"
-      stream the experts; the cache takes what memory is free
-  bmoe-cli -m model-00001-of-00003.gguf --moe-stream --cache-mb 4000 --chat -p "What is a router?"
-      a split model, a cache of 4000 MiB, the model's own chat template
   bmoe-cli -m model.gguf -p "Once upon a time"
+      stream the experts if the model does not fit into memory; the cache takes what is free
+  bmoe-cli -m model-00001-of-00003.gguf --ram 6G --chat -p "What is a router?"
+      a split model, 6 GiB for all of it, the model's own chat template
+  bmoe-cli -m model.gguf --moe-stream --cache-mb 4000 -p "Once upon a time"
+      stream in any case, with 4000 MiB for experts
+  bmoe-cli -m model.gguf
+      a conversation, in a terminal
+  bmoe-cli perplexity -m model.gguf --moe-stream --cache-mb 4000 -f text.txt --quality-budget 1
+      what the model makes of a text, here to see what a lossy setting costs
+  bmoe-cli --list-models ~/models
+      which models are there, and what fits into memory now
+  bmoe-cli -m model.gguf --moe-stream off -p "Once upon a time"
       the same file as plain llama.cpp with mmap, for comparison
 )";
 
@@ -54,10 +65,13 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
 
     std::vector<std::unique_ptr<FlagGroup>> groups;
     groups.push_back(std::make_unique<ModelFlags>());
+    groups.push_back(std::make_unique<PromptFlags>());
+    groups.push_back(std::make_unique<PerplexityFlags>());
     groups.push_back(std::make_unique<GenerationFlags>());
     groups.push_back(std::make_unique<SessionFlags>());
     groups.push_back(std::make_unique<ExpertFlags>());
     groups.push_back(std::make_unique<LossyFlags>());
+    groups.push_back(std::make_unique<MemoryFlags>());
     groups.push_back(std::make_unique<ComputationFlags>());
     groups.push_back(std::make_unique<OutputFlags>());
     for (const auto &group : groups) {

@@ -16,16 +16,19 @@ struct RecordOptions {
     uint32_t route_logits = 0;               // router scores of each token and layer in the route trace
 };
 
-enum class Mode { kOneShot, kChat, kSession };
+enum class Mode { kOneShot, kChat, kSession, kListModels, kPerplexity };
 
 struct CommandLine {
     Mode mode = Mode::kOneShot;
     engine::Options engine;
     std::string prompt;
     int max_tokens = 128;
-    bool chat = false;
+    bool chat = false;        // in the model's chat template
+    bool no_think = false;    // in a chat: without reasoning
+    std::string list_models;  // the folder
     engine::Sampling sampling;
     RecordOptions record;
+    std::string streaming_flags;  // those given that have no effect where nothing is streamed
 };
 
 enum class Parsed { kRun, kExit };

@@ -1,6 +1,10 @@
 #include "cli/interrupt.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
+#include <cstdint>
 
 namespace bmoe::cli {
 
@@ -8,11 +12,18 @@ namespace {
 
 volatile std::sig_atomic_t caught = 0;
 std::atomic<engine::Engine *> running{nullptr};
+std::atomic<int> waiting{-1};  // eventfd
 
 void on_signal(int signal) {
     caught = signal;
     if (engine::Engine *engine = running.load(std::memory_order_relaxed)) {
         engine->cancel();
+    }
+    if (const int event = waiting.load(std::memory_order_relaxed); event >= 0) {
+        const int error = errno;
+        const uint64_t one = 1;
+        [[maybe_unused]] const ssize_t written = write(event, &one, sizeof(one));
+        errno = error;
     }
     std::signal(signal, SIG_DFL);
 }
@@ -23,8 +34,9 @@ struct InterruptScope::Old {
     struct sigaction interrupt, terminate, pipe;
 };
 
-InterruptScope::InterruptScope(engine::Engine &engine) : old_(std::make_unique<Old>()) {
+InterruptScope::InterruptScope(engine::Engine &engine, int event) : old_(std::make_unique<Old>()) {
     caught = 0;
+    waiting.store(event, std::memory_order_relaxed);
     running.store(&engine, std::memory_order_relaxed);
     struct sigaction action = {};
     action.sa_handler = on_signal;
@@ -41,6 +53,7 @@ InterruptScope::~InterruptScope() {
     }
     sigaction(SIGPIPE, &old_->pipe, nullptr);
     running.store(nullptr, std::memory_order_relaxed);
+    waiting.store(-1, std::memory_order_relaxed);
 }
 
 bool InterruptScope::interrupted() const { return caught != 0; }

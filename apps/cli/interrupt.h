@@ -11,7 +11,8 @@ namespace bmoe::cli {
 // fails instead. One at a time.
 class InterruptScope {
   public:
-    explicit InterruptScope(engine::Engine &engine);
+    // Both also write to `event`, an eventfd, if it is not -1.
+    explicit InterruptScope(engine::Engine &engine, int event = -1);
     ~InterruptScope();
     InterruptScope(const InterruptScope &) = delete;
     InterruptScope &operator=(const InterruptScope &) = delete;

@@ -2,14 +2,17 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string_view>
 
+#include "cli/answer_printer.h"
 #include "cli/interrupt.h"
+#include "cli/open_chat_template.h"
 #include "cli/open_engine.h"
+#include "cli/prompt_progress.h"
 #include "cli/run_recorder.h"
 #include "cli/run_summary.h"
 #include "cli/text_output.h"
-#include "engine/chat_prompt.h"
 #include "engine/generation.h"
 
 namespace bmoe::cli {
@@ -26,6 +29,46 @@ bool finish(RunRecorder &recorder) {
     return errors.empty();
 }
 
+// The prompt as a message in the model's chat template; empty if it is to be continued as it is.
+std::optional<engine::RenderedChat> render(const engine::Engine &engine, const CommandLine &command) {
+    if (!command.chat) {
+        return std::nullopt;
+    }
+    const engine::ChatMessage message{"user", command.prompt};
+    return open_chat_template(engine, command.no_think)->render({&message, 1});
+}
+
+// The prompt and what follows it, as one text. It begins when the prompt has been read: a line that shows how far that is
+// would write over it.
+class Continuation {
+  public:
+    Continuation(const std::string &prompt, TextOutput &output) : prompt_(prompt), output_(output) {}
+
+    void attach(engine::GenerationRequest &request) {
+        request.on_text = [this](std::string_view piece) {
+            begin();
+            output_.write(piece);
+            return !output_.failed();
+        };
+    }
+    void finish() {
+        begin();
+        output_.write("\n");
+    }
+
+  private:
+    void begin() {
+        if (!begun_) {
+            begun_ = true;
+            output_.write(prompt_);
+        }
+    }
+
+    const std::string &prompt_;
+    TextOutput &output_;
+    bool begun_ = false;
+};
+
 }  // namespace
 
 int run_one_shot(const CommandLine &given) {
@@ -35,37 +78,42 @@ int run_one_shot(const CommandLine &given) {
     const auto start = std::chrono::steady_clock::now();
     const auto engine = open_engine(command);
     recorder.begin(*engine, command);
-    const std::string text =
-        command.chat ? engine::render_user_message(engine->model(), command.prompt) : command.prompt;
-    const auto prompt = engine->tokenize(text, !command.chat);
+    const auto chat = render(*engine, command);
+    const auto prompt = engine->tokenize(chat ? chat->prompt : command.prompt, true);
     const double before_prompt = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
     InterruptScope interrupt(*engine);
     TextOutput output;
-    if (!command.chat) {
-        output.write(command.prompt);
-    }
+    PromptProgress progress(prompt.size(), engine->report().n_ubatch);
     engine::GenerationStats stats;
     engine::GenerationRequest request;
     request.prompt = prompt;
     request.max_tokens = static_cast<uint32_t>(command.max_tokens);
     request.sampling = command.sampling;
-    request.on_text = [&](std::string_view piece) {
-        output.write(piece);
-        return !output.failed();
+    request.on_prompt = [&](size_t done) { progress.show(done, prompt.size()); };
+    Continuation continuation(command.prompt, output);
+    std::optional<AnswerPrinter> answer;
+    if (chat) {
+        answer.emplace(*chat, output).attach(request);
+    } else {
+        continuation.attach(request);
+    }
+    const auto end_text = [&] {
+        progress.clear();
+        answer ? answer->finish() : continuation.finish();
     };
     recorder.record(request, stats);
     try {
         engine::generate(*engine, request, stats);
     } catch (const Error &) {
-        output.write("\n");
+        end_text();
         recorder.finish_request();
         print_summary(*engine, stats, before_prompt);
         finish(recorder);
         throw;
     }
     interrupt.ignore_from_now_on();
-    output.write("\n");
+    end_text();
     recorder.finish_request();
     if (stats.stop == engine::StopReason::kContextFull) {
         std::fprintf(stderr, "note: stopped at the end of the context of %u tokens; -c makes it larger\n",

@@ -18,7 +18,11 @@ std::unique_ptr<engine::Engine> open_engine(const CommandLine &command) {
     progress->clear();
     const engine::OpenReport &report = engine->report();
     std::fprintf(stderr, "%s; loaded in %.2f s\n", report.mode_note.c_str(), report.load_seconds);
-    if (report.streaming) {
+    if (!report.streaming && !command.streaming_flags.empty()) {
+        std::fprintf(stderr, "note: nothing is streamed, and these have no effect: %s\n",
+                     command.streaming_flags.c_str());
+    }
+    if (report.plan.total() > 0) {
         std::fprintf(stderr, "memory: %s; ubatch %u\n", report.plan.describe().c_str(), report.n_ubatch);
     }
     return engine;

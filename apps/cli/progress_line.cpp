@@ -11,20 +11,21 @@ ProgressLine::ProgressLine(std::string what) : what_(std::move(what)), terminal_
 
 ProgressLine::~ProgressLine() { clear(); }
 
-void ProgressLine::show(float done) {
-    const int percent = static_cast<int>(done * 100);
-    if (!terminal_ || percent == shown_) {
+void ProgressLine::show(float done) { show_text(std::to_string(static_cast<int>(done * 100)) + " %"); }
+
+void ProgressLine::show_text(const std::string &text) {
+    if (!terminal_ || text == shown_) {
         return;
     }
-    shown_ = percent;
-    std::fprintf(stderr, "\r%s %d %%\033[K", what_.c_str(), percent);
+    shown_ = text;
+    std::fprintf(stderr, "\r%s %s\033[K", what_.c_str(), text.c_str());
     std::fflush(stderr);
 }
 
 void ProgressLine::clear() {
-    if (terminal_ && shown_ >= 0) {
+    if (terminal_ && !shown_.empty()) {
         std::fputs("\r\033[K", stderr);
-        shown_ = -1;
+        shown_.clear();
     }
 }
 

@@ -14,12 +14,13 @@ class ProgressLine {
 
     // `done` from 0 to 1. Nothing is shown where stderr is not a terminal.
     void show(float done);
+    void show_text(const std::string &text);
     void clear();
 
   private:
     std::string what_;
     bool terminal_;
-    int shown_ = -1;  // percent
+    std::string shown_;
 };
 
 }  // namespace bmoe::cli

@@ -106,7 +106,7 @@ void add_experts(Configuration &to, const engine::Engine &engine, const engine::
     to.add("overlap", store.options().overlap);
     to.add("lookahead", options.lookahead == backend::Lookahead::kAuto ? "auto" : cat(options.lookahead));
     to.add("lookahead_depth", looks_ahead ? store.lookahead().depth() : 0);
-    to.add("drop_cold", options.lossy.drop_cold);
+    to.add("drop_cold_experts", options.lossy.drop_cold);
     to.add("drop_in_prefill", options.lossy.drop_in_prefill);
     to.add("drop_renorm", options.lossy.drop_renorm);
     to.add("substitute_cold", options.lossy.substitute_cold);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "engine/dense_residency.h"
 #include "telemetry/summary.h"
 
 namespace bmoe::cli {
@@ -26,6 +27,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.major_faults = stats.decode.usage.major_faults;
     run.minor_faults = stats.decode.usage.minor_faults;
     run.peak_rss = telemetry::peak_rss_bytes();
+    run.dense_resident = engine::dense_resident_fraction(engine);
     run.threads = engine.threads();
     run.streaming = engine.report().streaming;
     if (engine.store() == nullptr || engine.store()->cache() == nullptr) {

@@ -1,16 +1,12 @@
-// The one exception type of bmoe: a sentence for the user that names the file, tensor or flag and what to do.
+// bmoe::Error and text for it.
 #pragma once
 
 #include <sstream>
-#include <stdexcept>
 #include <string>
 
-namespace bmoe {
+#include "bmoe/error.h"
 
-class Error : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
+namespace bmoe {
 
 // Concatenates its arguments as text; for messages, not for hot paths.
 template <typename... Args>

@@ -26,9 +26,14 @@ uint64_t read_available(const std::string &path) {
 
 }  // namespace
 
-uint64_t MemoryLimits::effective() const { return std::min(available, cgroup_free.value_or(available)); }
+uint64_t MemoryLimits::free() const { return std::min(available, cgroup_free.value_or(available)); }
+
+uint64_t MemoryLimits::effective() const { return allowed > 0 ? std::min(allowed, free()) : free(); }
 
 std::string MemoryLimits::describe() const {
+    if (allowed > 0 && allowed <= free()) {
+        return cat(allowed >> 20, " MiB allowed (--ram)");
+    }
     if (cgroup_free && *cgroup_free <= available) {
         return cat(*cgroup_free >> 20, " MiB left in the memory cgroup ", cgroup_path, " (v", cgroup_version, ")");
     }

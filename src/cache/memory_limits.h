@@ -14,8 +14,10 @@ struct MemoryLimits {
                                    // cache that can be reclaimed not counted as used; empty without a limit
     std::string cgroup_path;       // of that cgroup, below its mount point
     int cgroup_version = 0;        // of that cgroup, 1 or 2
-    uint64_t effective() const;    // the smaller of the two
-    std::string describe() const;  // e.g. "6144 MiB left in the memory cgroup /x (v1)"
+    uint64_t allowed = 0;          // bytes that the user allows (--ram); 0: any number
+    uint64_t free() const;         // bytes there are: the smaller of the first two
+    uint64_t effective() const;    // the smallest of all
+    std::string describe() const;  // of effective(), e.g. "6144 MiB left in the memory cgroup /x (v1)"
 };
 
 // `root` is prefixed to /proc and /sys/fs/cgroup; tests give a folder with recorded files. Throws bmoe::Error if MemAvailable

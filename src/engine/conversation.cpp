@@ -33,6 +33,10 @@ void Conversation::generate(const GenerationRequest &request, GenerationStats &s
     const uint32_t reused = request.prompt.empty() ? 0 : reuse(request.prompt);
     GenerationRequest rest = request;
     rest.prompt = request.prompt.subspan(reused);
+    if (request.on_prompt) {
+        rest.on_prompt = [&](size_t done) { request.on_prompt(reused + done); };
+        request.on_prompt(reused);
+    }
     const auto note_held = [&] {
         stats.reused_tokens = reused;
         held_.insert(held_.end(), rest.prompt.begin(), rest.prompt.end());

@@ -18,9 +18,10 @@ class Conversation {
 
     // As engine::generate, but request.prompt is all of the conversation, from its first token. What the context holds of its
     // beginning stays, the rest of the context is forgotten, and only the rest of the prompt is decoded: stats.reused_tokens and
-    // stats.prompt_tokens add up to the prompt, and request.on_prompt counts the latter. A model with a recurrent state cannot
-    // forget its last tokens alone: unless the prompt goes on where the context ends it is decoded anew. The last bits of the
-    // logits can differ from those of a prompt decoded in one piece, as they do with another ubatch.
+    // stats.prompt_tokens add up to the prompt. request.on_prompt learns how much of all of it is held: at first what was reused.
+    // A model with a recurrent state cannot forget its last tokens alone: unless the prompt goes on where the context ends it
+    // is decoded anew. The last bits of the logits can differ from those of a prompt decoded in one piece, as they do with
+    // another ubatch.
     //
     // Throws bmoe::Error: tokens() is then what the context holds, as it is after Engine::cancel().
     void generate(const GenerationRequest &request, GenerationStats &stats);

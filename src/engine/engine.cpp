@@ -16,6 +16,8 @@
 #include "engine/context.h"
 #include "engine/llama_log.h"
 #include "engine/memory_planner.h"
+#include "engine/run_mode.h"
+#include "telemetry/process_usage.h"
 
 namespace bmoe::engine {
 
@@ -39,38 +41,54 @@ Engine::Engine(const Options &options) {
     capture_llama_log();
     take_llama_errors();
     threads_ = options.threads > 0 ? options.threads : default_threads();
-    const cache::MemoryLimits limits = cache::read_memory_limits();
+    cache::MemoryLimits limits = cache::read_memory_limits();
+    limits.allowed = options.ram_bytes;
+    const int64_t held = telemetry::rss_bytes();
     file_ = gguf::ModelFile::open(options.model, options.stream ? options.direct_io : io::DirectIo::kOff);
-    const bool streams = options.stream && !file_->expert_layers().empty();
     std::optional<cache::RouteTrace> trace;
     if (!options.route_replay.empty()) {
-        if (!streams) {
+        if (!options.stream || file_->expert_layers().empty()) {
             throw Error(cat("route trace ", options.route_replay, ": only streamed experts can be replayed; ",
-                            options.stream ? "the model has none" : "add --moe-stream"));
+                            options.stream ? "the model has none" : "leave out --moe-stream off"));
         }
         trace = cache::read_route_trace(options.route_replay);
     }
     override_expert_count(options, trace ? &*trace : nullptr);
     ggml_threadpool_params pool_params = ggml_threadpool_params_default(threads_);
     pool_.reset(ggml_threadpool_new(&pool_params));
-    if (streams) {
-        open_streamed(options, limits, trace ? &*trace : nullptr);
+    const ContextSetting setting{.file = file_.get(),
+                                 .pool = pool_.get(),
+                                 .threads = threads_,
+                                 .store = nullptr,
+                                 .held_before = static_cast<uint64_t>(std::max<int64_t>(held, 0))};
+    const RunMode mode = choose_run_mode(options, overrides_, setting, limits);
+    if (mode.streams) {
+        open_streamed(options, limits, setting, trace ? &*trace : nullptr);
+        report_.mode_note += mode.why.empty() ? "" : ": " + mode.why;
     } else {
         options.note(options.lossy.any() ? "nothing is streamed: no expert is left out or replaced" : "");
-        const auto start = std::chrono::steady_clock::now();
-        model_ = load_plain(options, *file_, overrides_);
-        report_.load_seconds = seconds_since(start);
-        report_.mode_note =
-            cat(file_->expert_layers().empty() ? "the model has no experts" : "not streaming",
-                ": running as plain llama.cpp with ", options.resident ? "the whole model in memory" : "mmap");
-        report_.n_ubatch = options.n_ubatch != 0 ? options.n_ubatch : cache::kUsualUbatch;
+        open_plain(options, mode);
     }
     note_kernels(options);
     context_ = make_context(options, model_.get(), pool_.get(), threads_, store_.get(), report_.n_ubatch);
     llama_set_abort_callback(context_.get(), is_cancelled, &cancelled_);
 }
 
-void Engine::open_streamed(const Options &options, const cache::MemoryLimits &limits, const cache::RouteTrace *trace) {
+void Engine::open_plain(const Options &options, const RunMode &mode) {
+    Options plain = options;
+    plain.resident = mode.resident;
+    const auto start = std::chrono::steady_clock::now();
+    model_ = load_plain(plain, *file_, overrides_, LoadMode::kRead);
+    report_.load_seconds = seconds_since(start);
+    report_.mode_note = cat(mode.why, mode.why.empty() ? "" : ": ", "running as plain llama.cpp with ",
+                            mode.resident ? "the whole model in memory" : "mmap");
+    report_.plan = mode.planned.plan;
+    report_.n_ubatch = mode.planned.n_ubatch;
+    report_.dense_mapped = !mode.resident;
+}
+
+void Engine::open_streamed(const Options &options, const cache::MemoryLimits &limits, const ContextSetting &setting,
+                           const cache::RouteTrace *trace) {
     backend::StoreOptions store_options{.io_threads = options.io_threads,
                                         .io_engine = options.io_engine,
                                         .overlap = options.overlap,
@@ -84,7 +102,7 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     if (trace != nullptr) {
         replay_routes(options, *trace);
     }
-    plan_memory(options, limits);
+    plan_memory(options, limits, setting);
     store_->set_cache(report_.plan.slots, options.policy);
     report_.disk_bandwidth = backend::measure_bandwidth(*store_);
     store_->set_route_observer(options.route_observer);
@@ -100,14 +118,16 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     report_.dense_bytes_read = loaded.dense_bytes_read;
     report_.expert_bytes = loaded.expert_bytes;
     report_.o_direct = file_->is_direct();
+    report_.dense_mapped = loaded.dense_bytes_mapped > 0;
     report_.mode_note = cat("streaming ", mib_up(report_.expert_bytes), " MiB of routed experts, ",
-                            mib_up(report_.dense_bytes_read), " MiB in memory");
+                            report_.dense_mapped ? cat(mib_up(loaded.dense_bytes_mapped), " MiB in the page cache")
+                                                 : cat(mib_up(report_.dense_bytes_read), " MiB in memory"));
 }
 
-void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits) {
+void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting) {
     const LoadedModel measured = load_streamed(options, *file_, *store_, overrides_, LoadMode::kMeasure);
-    const cache::UbatchChoice choice = engine::plan_memory(
-        options, measured.model.get(), {.pool = pool_.get(), .threads = threads_, .store = store_.get()}, limits);
+    setting.store = store_.get();
+    const cache::UbatchChoice choice = engine::plan_memory(options, measured.model.get(), setting, limits);
     report_.n_ubatch = choice.n_ubatch;
     report_.plan = choice.plan;
 }
@@ -175,13 +195,13 @@ std::vector<llama_token> Engine::tokenize(const std::string &text, bool with_bos
     return tokens;
 }
 
-std::string Engine::piece(llama_token token) const {
+std::string Engine::piece(llama_token token, bool with_control) const {
     const llama_vocab *vocab = llama_model_get_vocab(model_.get());
     std::string text(64, '\0');
-    int32_t n = llama_token_to_piece(vocab, token, text.data(), static_cast<int32_t>(text.size()), 0, false);
+    int32_t n = llama_token_to_piece(vocab, token, text.data(), static_cast<int32_t>(text.size()), 0, with_control);
     if (n < 0) {
         text.resize(static_cast<size_t>(-n));
-        n = llama_token_to_piece(vocab, token, text.data(), -n, 0, false);
+        n = llama_token_to_piece(vocab, token, text.data(), -n, 0, with_control);
     }
     text.resize(static_cast<size_t>(std::max(n, 0)));
     return text;

@@ -21,6 +21,9 @@
 
 namespace bmoe::engine {
 
+struct ContextSetting;
+struct RunMode;
+
 // The caller wanted it.
 class Cancelled : public Error {
   public:
@@ -33,7 +36,8 @@ struct OpenReport {
     double load_seconds = 0;        // model file to weights in memory, context not included
     uint64_t dense_bytes_read = 0;  // tensor data read at load
     uint64_t expert_bytes = 0;      // routed experts, left on storage
-    cache::MemoryPlan plan;         // of a streaming run
+    cache::MemoryPlan plan;         // of a run that was planned: one that streams, or runs resident because that fits
+    bool dense_mapped = false;      // weights are, or were, in the page cache
     uint32_t n_ubatch = 0;          // prompt tokens computed at once
     bool o_direct = false;          // experts are read by direct I/O
     double disk_bandwidth = 0;      // bytes per second for reads of experts, measured when opening; 0: not measured
@@ -52,11 +56,13 @@ class Engine {
     const OpenReport &report() const { return report_; }
     llama_model *model() const { return model_.get(); }
     llama_context *context() const { return context_.get(); }
+    const gguf::ModelFile &file() const { return *file_; }
     backend::ExpertStore *store() const { return store_.get(); }  // nullptr if nothing is streamed
     int threads() const { return threads_; }
 
     std::vector<llama_token> tokenize(const std::string &text, bool with_bos) const;
-    std::string piece(llama_token token) const;  // may hold part of a UTF-8 character
+    // May hold part of a UTF-8 character. Control tokens have no text unless `with_control`.
+    std::string piece(llama_token token, bool with_control = false) const;
 
     // Decodes `tokens` after what the context holds. Logits of the last one follow from llama_get_logits_ith(context(), -1).
     // `on_batch` learns after each ubatch how many are done. Throws bmoe::Error, Cancelled after cancel(): the context then
@@ -81,8 +87,10 @@ class Engine {
   private:
     void override_expert_count(const Options &options, const cache::RouteTrace *trace);
     void replay_routes(const Options &options, const cache::RouteTrace &trace);
-    void plan_memory(const Options &options, const cache::MemoryLimits &limits);
-    void open_streamed(const Options &options, const cache::MemoryLimits &limits, const cache::RouteTrace *trace);
+    void plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting);
+    void open_streamed(const Options &options, const cache::MemoryLimits &limits, const ContextSetting &setting,
+                       const cache::RouteTrace *trace);
+    void open_plain(const Options &options, const RunMode &mode);
     void note_kernels(const Options &options) const;
 
     OpenReport report_;

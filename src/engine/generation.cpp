@@ -50,7 +50,9 @@ void decode_steps(Engine &engine, const GenerationRequest &request, uint32_t roo
         }
         ++stats.generated;
         stats.tokens.push_back(token);
-        if (!request.on_text(engine.piece(token))) {
+        const bool is_marker =
+            std::find(request.markers.begin(), request.markers.end(), token) != request.markers.end();
+        if (!request.on_text(engine.piece(token, is_marker))) {
             stats.stop = StopReason::kCaller;
             return;
         }

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "llama.h"
+#include "log.h"
 
 namespace bmoe::engine {
 
@@ -26,7 +27,11 @@ void append(ggml_log_level level, const char *text, void *) {
 
 }  // namespace
 
-void capture_llama_log() { llama_log_set(append, nullptr); }
+void capture_llama_log() {
+    llama_log_set(append, nullptr);
+    // Its helpers have a log of their own, for programs with nothing else to say on stderr.
+    common_log_set_verbosity_thold(LOG_LEVEL_OUTPUT);
+}
 
 std::string take_llama_errors() {
     const std::scoped_lock lock(mutex);

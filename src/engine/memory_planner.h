@@ -1,29 +1,26 @@
-// The memory plan of a streaming run, from llama.cpp's own simulation of the model and its context.
+// The memory plan of a run, streaming or not.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "cache/memory_limits.h"
 #include "cache/memory_plan.h"
 #include "cache/ubatch_choice.h"
-#include "engine/llama_handles.h"
-#include "engine/options.h"
-
-namespace bmoe::backend {
-class ExpertStore;
-}
+#include "engine/memory_items.h"
 
 namespace bmoe::engine {
-
-// What a context is made for. The pointers must outlive the planning.
-struct ContextSetting {
-    ggml_threadpool *pool = nullptr;
-    int threads = 1;
-    backend::ExpertStore *store = nullptr;
-};
 
 // Chooses the ubatch, if the options leave it open, and the bytes of expert slots. `model` is one that was only measured.
 // Throws bmoe::Error, with the items, if it does not fit into `limits`.
 cache::UbatchChoice plan_memory(const Options &options, llama_model *model, const ContextSetting &setting,
                                 const cache::MemoryLimits &limits);
+
+// The plan with all experts in memory. One that exceeds `limits` is not refused, and has the smallest ubatch.
+cache::UbatchChoice plan_resident(const Options &options, llama_model *model, const ContextSetting &setting,
+                                  const cache::MemoryLimits &limits);
+
+// For a plan of `bytes` that was refused: what --ram would have to be, if one was given; else empty.
+std::string least_ram(const cache::MemoryLimits &limits, uint64_t bytes);
 
 }  // namespace bmoe::engine

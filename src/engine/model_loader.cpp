@@ -1,14 +1,18 @@
 #include "engine/model_loader.h"
 
+#include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "backend/expert_store.h"
 #include "backend/ggml_device.h"
+#include "backend/mapped_buffer.h"
 #include "base/error.h"
 #include "base/mib.h"
 #include "engine/llama_log.h"
 #include "gguf/model_file.h"
+#include "gguf/model_mapping.h"
 #include "gguf/stdio_stream.h"
 #include "gguf/virtual_gguf.h"
 #include "io/bulk_reader.h"
@@ -50,13 +54,50 @@ void note_resident_banks(const Options &options, const std::set<const gguf::Bank
                      (*resident.begin())->tensor, ") cannot be streamed and are held in memory"));
 }
 
+// Every tensor but the banks of experts (gguf/expert_layers.h), for llama_model_params::tensor_buft_overrides.
+constexpr const char *kDenseTensors = "^(?!blk\\.[0-9]+\\.ffn_.+_(ch)?exps\\.weight$)";
+
+// Reads all that is not an expert into the page cache.
+void warm_up(const Options &options, const gguf::ModelFile &file, const backend::ExpertStore &store,
+             const gguf::ModelMapping &mapping) {
+    std::set<std::string_view> banks;
+    for (const backend::BankRef &bank : store.banks()) {
+        banks.insert(bank.bank->tensor);
+    }
+    uint64_t done = 0;
+    for (const gguf::Tensor &tensor : file.tensors()) {
+        if (banks.count(tensor.info.name) > 0) {
+            continue;
+        }
+        const io::ReadStatus status = mapping.sweep(tensor);
+        if (!status.ok()) {
+            throw Error(cat(options.model, ": cannot load the model: tensor ", tensor.info.name, ": ", status.error));
+        }
+        done += tensor.info.bytes;
+        if (options.on_progress) {
+            options.on_progress(static_cast<float>(done) / static_cast<float>(file.dense_bytes()));
+        }
+    }
+}
+
 }  // namespace
 
 LoadedModel load_streamed(const Options &options, const gguf::ModelFile &file, backend::ExpertStore &store,
                           const Overrides &overrides, LoadMode mode) {
     io::BulkReader reader(options.io_threads);
     std::set<const gguf::Bank *> resident;  // llama.cpp reads them: not placed in the expert buffer
-    gguf::VirtualGguf source(file, reader, [&](const gguf::Tensor &tensor, const void *) {
+    // The simulation asks llama.cpp about every weight, which it does not do where it is told where to put them.
+    const bool maps = options.dense_weights != DenseWeights::kAnon;
+    const auto mapping = maps && mode == LoadMode::kRead ? std::make_shared<gguf::ModelMapping>(file) : nullptr;
+    if (options.dense_weights == DenseWeights::kWarm && mapping != nullptr) {
+        warm_up(options, file, store, *mapping);
+    }
+    LoadedModel loaded;
+    gguf::VirtualGguf source(file, reader, [&](const gguf::Tensor &tensor, const void *dst) {
+        if (mapping != nullptr && dst == mapping->data(tensor)) {
+            loaded.dense_bytes_mapped += tensor.info.bytes;
+            return true;
+        }
         const backend::BankRef *bank = store.bank(tensor.info.name);
         if (bank != nullptr && !bank->placed) {
             resident.insert(bank->bank);
@@ -67,12 +108,17 @@ LoadedModel load_streamed(const Options &options, const gguf::ModelFile &file, b
 
     llama_model_params params = model_params(options, overrides);
     params.load_mode = LLAMA_LOAD_MODE_NONE;
+    params.lazy_mode = LLAMA_LAZY_MODE_OFF;  // llama.cpp would map the stream
     params.no_alloc = mode == LoadMode::kMeasure;
+    params.use_extra_bufts = options.repack && !maps;
+    const llama_model_tensor_buft_override placement[] = {{kDenseTensors, backend::mapped_buffer_type()},
+                                                          {nullptr, nullptr}};
+    params.tensor_buft_overrides = mapping != nullptr ? placement : nullptr;
     if (mode == LoadMode::kRead) {
         report_progress(params, options);
     }
-    LoadedModel loaded;
     {
+        const backend::MappingScope mapping_scope(mapping);
         const backend::LoadScope scope(store);
         loaded.model.reset(llama_model_load_from_file_ptr(stream.get(), params));
     }
@@ -85,16 +131,19 @@ LoadedModel load_streamed(const Options &options, const gguf::ModelFile &file, b
     }
     if (mode == LoadMode::kRead) {
         loaded.dense_bytes_read = source.served_bytes();
-        loaded.expert_bytes = source.skipped_bytes();
+        loaded.expert_bytes = source.skipped_bytes() - loaded.dense_bytes_mapped;
         note_resident_banks(options, resident);
     }
     return loaded;
 }
 
-ModelPtr load_plain(const Options &options, const gguf::ModelFile &file, const Overrides &overrides) {
+ModelPtr load_plain(const Options &options, const gguf::ModelFile &file, const Overrides &overrides, LoadMode mode) {
     llama_model_params params = model_params(options, overrides);
-    params.load_mode = options.resident ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
-    report_progress(params, options);
+    params.no_alloc = mode == LoadMode::kMeasure;
+    params.load_mode = options.resident || params.no_alloc ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
+    if (mode == LoadMode::kRead) {
+        report_progress(params, options);
+    }
     ModelPtr model(llama_model_load_from_file(file.shards().front()->path().c_str(), params));
     if (model == nullptr) {
         throw Error(cat(options.model, ": cannot load the model: ", take_llama_errors()));

@@ -21,8 +21,9 @@ using Overrides = std::vector<llama_model_kv_override>;
 
 struct LoadedModel {
     ModelPtr model;
-    uint64_t dense_bytes_read = 0;  // tensor data in memory
-    uint64_t expert_bytes = 0;      // routed experts, left on storage
+    uint64_t dense_bytes_read = 0;    // tensor data in memory
+    uint64_t dense_bytes_mapped = 0;  // tensor data in the page cache, or to come there
+    uint64_t expert_bytes = 0;        // routed experts, left on storage
 };
 
 // kMeasure simulates: no weights are read, nothing large is allocated.
@@ -33,6 +34,6 @@ LoadedModel load_streamed(const Options &options, const gguf::ModelFile &file, b
                           const Overrides &overrides, LoadMode mode);
 
 // By llama.cpp itself. Throws bmoe::Error.
-ModelPtr load_plain(const Options &options, const gguf::ModelFile &file, const Overrides &overrides);
+ModelPtr load_plain(const Options &options, const gguf::ModelFile &file, const Overrides &overrides, LoadMode mode);
 
 }  // namespace bmoe::engine

@@ -23,15 +23,33 @@ namespace bmoe::engine {
 
 enum class FlashAttention { kAuto, kOn, kOff };  // kAuto: where llama.cpp can
 
+// Where weights other than the routed experts are while experts are streamed.
+enum class DenseWeights {
+    kAnon,  // in memory of the engine's own, read by direct I/O; rearranged for faster kernels if Options::repack
+    kMmap,  // in the page cache, as the file has them, read when they are touched
+    kWarm,  // the same, read while the model loads
+};
+
 struct Options {
     std::string model;  // path of a GGUF, or of any shard of one
 
     // Stream routed experts. Off: plain llama.cpp with mmap, or with the whole model in memory of its own if `resident`.
     bool stream = true;
     bool resident = false;
+    // With `stream`: only where that is of use. A model that fits into memory with its context runs as if `resident`, unless a
+    // cache for fewer than all experts is asked for, or a route replay. OpenReport::mode_note says what was chosen, and why.
+    bool stream_if_needed = false;
 
-    // Bytes for cached experts; 0: no cache; empty: as much as is really free after everything else.
+    // The most memory that the whole process may take, in bytes; 0: what is free. Too little is refused with the least that
+    // would do. With `stream` only: what llama.cpp maps by itself is not planned.
+    uint64_t ram_bytes = 0;
+
+    // Bytes for cached experts; 0: no cache; empty: as much as is really free after everything else, up to the ceiling
+    // (0: none), and refused below the floor (0: none).
     std::optional<uint64_t> cache_bytes;
+    uint64_t cache_ceiling_bytes = 0;
+    uint64_t cache_floor_bytes = 0;
+    DenseWeights dense_weights = DenseWeights::kAnon;
     cache::PolicyKind policy = cache::PolicyKind::kReap;
     // Starts with the experts that earlier runs of the model used most, read while the other weights load, and notes down at
     // the end what this run used. With REAP and a cache only.

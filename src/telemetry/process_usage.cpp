@@ -8,9 +8,23 @@
 namespace bmoe::telemetry {
 
 namespace {
+
+// A line of /proc/self/status that gives KiB.
+int64_t status_bytes(const std::string &name) {
+    std::ifstream status("/proc/self/status");
+    for (std::string key; status >> key;) {
+        if (key == name) {
+            int64_t kib = 0;
+            return status >> kib ? kib * 1024 : -1;
+        }
+    }
+    return -1;
+}
+
 double seconds(const timeval &time) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
+
 }  // namespace
 
 ProcessUsage ProcessUsage::now() {
@@ -24,15 +38,8 @@ ProcessUsage ProcessUsage::since(const ProcessUsage &earlier) const {
             major_faults - earlier.major_faults, minor_faults - earlier.minor_faults};
 }
 
-int64_t peak_rss_bytes() {
-    std::ifstream status("/proc/self/status");
-    for (std::string key; status >> key;) {
-        if (key == "VmHWM:") {
-            int64_t kib = 0;
-            return status >> kib ? kib * 1024 : -1;
-        }
-    }
-    return -1;
-}
+int64_t rss_bytes() { return status_bytes("VmRSS:"); }
+
+int64_t peak_rss_bytes() { return status_bytes("VmHWM:"); }
 
 }  // namespace bmoe::telemetry

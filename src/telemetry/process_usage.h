@@ -15,7 +15,8 @@ struct ProcessUsage {
     ProcessUsage since(const ProcessUsage &earlier) const;
 };
 
-// Peak resident set of the process, in bytes; -1 if it cannot be measured.
+// Resident set of the process, in bytes, and its peak; -1 if it cannot be measured.
+int64_t rss_bytes();
 int64_t peak_rss_bytes();
 
 }  // namespace bmoe::telemetry

@@ -60,11 +60,11 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
     lines.push_back(
         format("compute: %.4f s/token, experts %.4f + rest %.4f, %.2f of %d threads busy, user %.2f s, system %.2f s, "
                "majflt/token %.2f, "
-               "minflt/token %.2f, peak RSS %.0f MiB",
+               "minflt/token %.2f, peak RSS %.0f MiB, dense_resident_frac %.3f",
                compute, experts, rest, ratio(run.user_seconds + run.system_seconds, run.decode_seconds), run.threads,
                run.user_seconds, run.system_seconds, ratio(static_cast<double>(run.major_faults), steps),
                ratio(static_cast<double>(run.minor_faults), steps),
-               run.peak_rss < 0 ? -1.0 : static_cast<double>(run.peak_rss) / kMiB));
+               run.peak_rss < 0 ? -1.0 : static_cast<double>(run.peak_rss) / kMiB, run.dense_resident));
     if (!run.streaming) {
         return lines;
     }

@@ -22,6 +22,7 @@ struct RunSummary {
     double decode_seconds = 0;
     int64_t major_faults = 0, minor_faults = 0;
     int64_t peak_rss = -1;
+    double dense_resident = -1;  // share of the dense weights' pages that is in memory at the end
     int threads = 0;
 
     bool streaming = false;

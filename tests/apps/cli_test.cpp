@@ -37,7 +37,7 @@ std::string streamed(const std::string &model, const std::string &flags = "--cac
 
 // What every run of this model must print on stdout.
 std::string resident_text(const std::string &model) {
-    const Finished plain = run_command(cli(model, "--no-repack" + kPrompt));
+    const Finished plain = run_command(cli(model, "--moe-stream off --no-repack" + kPrompt));
     EXPECT_EQ(plain.status, 0) << plain.err;
     return plain.out;
 }
@@ -127,7 +127,7 @@ TEST(Cli, TakesAnyShard) {
     const Finished shard = run_command(streamed(kTiny + "/gpt-oss-00002-of-00003.gguf"));
     EXPECT_EQ(shard.status, 0) << shard.err;
     EXPECT_EQ(shard.out, whole.out);
-    EXPECT_EQ(run_command(cli(kTiny + "/gpt-oss-00002-of-00003.gguf", kPrompt)).status, 0);
+    EXPECT_EQ(run_command(cli(kTiny + "/gpt-oss-00002-of-00003.gguf", "--moe-stream off" + kPrompt)).status, 0);
 }
 
 TEST(Cli, TakesPathsWithSpacesAndUtf8AndLinks) {
@@ -199,7 +199,7 @@ TEST(Cli, UsesNoMoreThreadsThanProcessorsAndSaysSo) {
 }
 
 TEST(Cli, SaysWhichFlagsDoNothingWithoutStreaming) {
-    const Finished run = run_command(cli(kDemo, "--cache-mb 4 --lookahead 2 -n 2" + kPrompt));
+    const Finished run = run_command(cli(kDemo, "--moe-stream off --cache-mb 4 --lookahead 2 -n 2" + kPrompt));
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_THAT(run.err, ContainsRegex("have no effect: .*--cache-mb.*--lookahead"));
 }
@@ -221,7 +221,7 @@ TEST(Cli, SaysWhatKeepsLookaheadFromHavingAnEffect) {
     EXPECT_EQ(note("--cache-mb 0 --lookahead auto"), "");
     EXPECT_EQ(note("--cache-mb 0 --lookahead 0"), "");
     // One note is enough where nothing is streamed.
-    EXPECT_THAT(run_command(cli(kDemo, "--lookahead 2 --overlap off -n 2" + kPrompt)).err,
+    EXPECT_THAT(run_command(cli(kDemo, "--moe-stream off --lookahead 2 --overlap off -n 2" + kPrompt)).err,
                 Not(HasSubstr("read ahead")));
 }
 
@@ -351,7 +351,7 @@ TEST(Cli, MarksTheOutputOfARouteReplayAndOfFewerExperts) {
     EXPECT_THAT(lossy.err, AllOf(HasSubstr("note: a token uses 3 experts"), HasSubstr("lossy")));
     EXPECT_THAT(lossy.err, Not(HasSubstr("route-replay")));
     EXPECT_EQ(run_command(streamed(model, "--n-expert-used 17")).status, 1);
-    const Finished plain = run_command(cli(model, "--route-replay " + quoted(trace) + kPrompt));
+    const Finished plain = run_command(cli(model, "--moe-stream off --route-replay " + quoted(trace) + kPrompt));
     EXPECT_EQ(plain.status, 1);
     EXPECT_THAT(plain.err, HasSubstr("--moe-stream"));
 }

@@ -76,6 +76,17 @@ TEST_F(MemoryLimitsTest, WithoutCgroupsMemAvailableCounts) {
     EXPECT_EQ(limits.describe(), "8192 MiB available (MemAvailable)");
 }
 
+TEST_F(MemoryLimitsTest, WhatTheUserAllowsIsALimitToo) {
+    MemoryLimits limits = read();
+    limits.allowed = 6144 * kMiB;
+    EXPECT_EQ(limits.effective(), 6144 * kMiB);
+    EXPECT_EQ(limits.free(), 8192 * kMiB);
+    EXPECT_EQ(limits.describe(), "6144 MiB allowed (--ram)");
+    limits.allowed = 9000 * kMiB;  // more than there is
+    EXPECT_EQ(limits.effective(), 8192 * kMiB);
+    EXPECT_EQ(limits.describe(), "8192 MiB available (MemAvailable)");
+}
+
 TEST_F(MemoryLimitsTest, ReadsTheLimitOfAV1GroupInAHybridMount) {
     mounts(kV1Mounts);
     groups("9:name=systemd:/\n4:memory:/x\n1:cpu:/\n0::/\n");

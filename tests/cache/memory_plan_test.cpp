@@ -52,6 +52,43 @@ TEST(MemoryPlan, AutoDoesWithoutACacheThatWouldBeTooSmall) {
     EXPECT_GT(without, 0u);
 }
 
+TEST(MemoryPlan, AutoStaysBelowTheCeilingAndHasTheFloorOrNoCache) {
+    const uint64_t free = 6000 * kMiB;
+    const uint64_t left = plan_auto(kItems, large(), free).slots;
+    EXPECT_EQ(plan_auto(kItems, large(), free, {.ceiling = 2000 * kMiB}).slots, 2000 * kMiB);
+    EXPECT_EQ(plan_auto(kItems, large(), free, {.ceiling = 20'000 * kMiB}).slots, left);
+    EXPECT_EQ(plan_auto(kItems, large(), free, {.floor = left}).slots, left);
+    EXPECT_EQ(plan_auto(kItems, large(), free, {.floor = left + 1}).slots, 0u);
+    // A ceiling below the smallest cache leaves none.
+    EXPECT_EQ(plan_auto(kItems, large(), free, {.ceiling = SlotPool::minimum_budget(large()) - 1}).slots, 0u);
+}
+
+TEST(MemoryPlan, AFloorIsMetByRoomForAllExperts) {
+    EXPECT_EQ(plan_auto(kItems, large(), 100'000 * kMiB, {.floor = 90'000 * kMiB}).slots,
+              SlotPool::whole_budget(large()));
+}
+
+TEST(MemoryPlan, TheLeastMemoryForAnAmountHasItBesideTheReserveAndNoByteMore) {
+    for (const uint64_t bytes : {uint64_t{1}, 63 * kMiB, kItemBytes, 9000 * kMiB + 12345}) {
+        const uint64_t least = with_reserve(bytes);
+        EXPECT_GE(least - reserve(least), bytes);
+        EXPECT_LT(least - 1 - reserve(least - 1), bytes);
+    }
+    const uint64_t wanted = 3000 * kMiB;
+    const uint64_t least = with_reserve(kItemBytes + wanted);
+    EXPECT_EQ(plan_auto(kItems, large(), least, {.floor = wanted}).slots, wanted);
+    EXPECT_EQ(plan_auto(kItems, large(), least - 1, {.floor = wanted}).slots, 0u);
+}
+
+TEST(MemoryPlan, SaysWhatAResidentModelTakes) {
+    MemoryPlan plan = plan_fixed({960 * kMiB, 96 * kMiB, 300 * kMiB, 0, 60 * kMiB}, 0);
+    plan.experts = 16'740 * kMiB;
+    EXPECT_EQ(plan.total(), 18'156 * kMiB);
+    EXPECT_EQ(plan.describe(),
+              "dense 960 MiB + KV 96 MiB + compute 300 MiB + staging 0 MiB + other 60 MiB + experts 16740 MiB = "
+              "18156 MiB");
+}
+
 TEST(MemoryPlan, AutoRefusesAModelThatDoesNotFitWithTheItems) {
     EXPECT_NO_THROW(plan_auto(kItems, large(), kItemBytes));
     try {

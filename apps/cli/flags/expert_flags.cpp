@@ -27,11 +27,19 @@ io::ReadEngine read_engine(const std::string &name) {
     return name == "uring" ? io::ReadEngine::kUring : io::ReadEngine::kAuto;
 }
 
+// CLI11 says "true" for an option without its value.
+std::string stream_mode(std::string &value) {
+    value = value == "true" ? "on" : value;
+    return value == "auto" || value == "on" || value == "off" ? "" : value + " is not auto, on or off";
+}
+
 // Flags that were given although they only do something when experts are streamed; empty if there are none.
 std::string flags_for_streaming(const CLI::App &app) {
     std::string flags;
     for (const CLI::Option *option : app.get_options()) {
-        if (option->get_group() == "Experts" && option->count() > 0 && option->get_name() != "--moe-stream") {
+        const bool is_for_experts = option->get_group() == "Experts" && option->get_name() != "--moe-stream";
+        const bool is_for_memory = option->get_group() == "Memory" && option->get_name() != "--ram";
+        if ((is_for_experts || is_for_memory) && option->count() > 0) {
             flags += (flags.empty() ? "" : ", ") + option->get_name();
         }
     }
@@ -48,16 +56,15 @@ std::string no_lookahead_with(const engine::Options &options) {
 
 void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
     app_ = &app;
-    out.engine.stream = false;
-    app.add_flag("--moe-stream", out.engine.stream,
-                 "Stream the routed experts from storage; without it: plain llama.cpp with mmap")
+    app.add_option("--moe-stream", moe_stream_,
+                   "Stream the routed experts from storage. auto: where the model does not fit into memory; on, or "
+                   "nothing: always; off: never, plain llama.cpp with mmap")
+        ->capture_default_str()
+        ->expected(0, 1)
+        ->transform(CLI::Validator(stream_mode, "{auto,on,off}"))
         ->group("Experts");
     app.add_option("--cache-mb", cache_mb_, "Memory for cached experts in MiB; 0: no cache; auto: what is free")
         ->capture_default_str()
-        ->group("Experts");
-    app.add_option("--dense-weights", dense_weights_, "anon: read the other weights into memory of their own")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"anon"}))
         ->group("Experts");
     app.add_option("--cache-policy", policy_, "Which expert to evict: reap or lru")
         ->capture_default_str()
@@ -97,6 +104,8 @@ void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
 
 void ExpertFlags::apply(CommandLine &out) {
     engine::Options &options = out.engine;
+    options.stream = moe_stream_ != "off";
+    options.stream_if_needed = moe_stream_ == "auto";
     options.cache_bytes = cache_bytes(cache_mb_);
     options.policy = policy_ == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;
     options.warm_start = !no_warm_start_;
@@ -104,9 +113,7 @@ void ExpertFlags::apply(CommandLine &out) {
     options.overlap = overlap_ == "on";
     options.lookahead = lookahead_ == "auto" ? backend::Lookahead::kAuto : std::stoi(lookahead_);
     options.direct_io = no_odirect_ ? io::DirectIo::kOff : io::DirectIo::kVerified;
-    if (const std::string flags = flags_for_streaming(*app_); !options.stream && !flags.empty()) {
-        std::cerr << "note: without --moe-stream nothing is streamed, and these have no effect: " << flags << '\n';
-    }
+    out.streaming_flags = flags_for_streaming(*app_);
     if (const std::string reason = no_lookahead_with(options);
         options.stream && options.lookahead > 0 && !reason.empty()) {
         std::cerr << "note: with " << reason << " nothing is read ahead, and --lookahead has no effect\n";

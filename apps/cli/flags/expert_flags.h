@@ -14,12 +14,12 @@ class ExpertFlags : public FlagGroup {
 
   private:
     CLI::App *app_ = nullptr;
+    std::string moe_stream_ = "auto";
     std::string cache_mb_ = "auto";
     std::string policy_ = "reap";
     std::string io_engine_ = "auto";
     std::string overlap_ = "on";
     std::string lookahead_ = "auto";
-    std::string dense_weights_ = "anon";
     bool no_odirect_ = false;
     bool no_warm_start_ = false;
 };

@@ -2,14 +2,18 @@
 
 namespace bmoe::cli {
 
+namespace {
+
+constexpr int kMostTokens = 1 << 30;
+
+}  // namespace
+
 void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
-    prompt_ = app.add_option("-p,--prompt", out.prompt, "Text to continue, or the user's message with --chat")
-                  ->group("Generation");
-    app.add_option("-n,--predict", out.max_tokens, "Tokens to generate at most")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1 << 30))
-        ->group("Generation");
-    app.add_flag("--chat", out.chat, "Render the prompt with the model's own chat template")->group("Generation");
+    predict_ = app.add_option("-n,--predict", out.max_tokens,
+                              "Tokens to generate at most; in a conversation as many as fit, if not given")
+                   ->capture_default_str()
+                   ->check(CLI::Range(1, kMostTokens))
+                   ->group("Generation");
     app.add_option("--temp", out.sampling.temperature, "Temperature; 0: always the likeliest token")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 100.0))
@@ -35,14 +39,8 @@ void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
 }
 
 void GenerationFlags::apply(CommandLine &out) {
-    if (out.mode != Mode::kOneShot) {
-        return;
-    }
-    if (prompt_->count() == 0) {
-        throw CLI::RequiredError("--prompt");
-    }
-    if (out.prompt.empty()) {
-        throw CLI::ValidationError("the prompt is empty: give some text with -p");
+    if (out.mode == Mode::kChat && predict_->count() == 0) {
+        out.max_tokens = kMostTokens;
     }
 }
 

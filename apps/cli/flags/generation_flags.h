@@ -4,14 +4,14 @@
 
 namespace bmoe::cli {
 
-// What to generate, and how its tokens are chosen.
+// How much to generate, and how tokens are chosen.
 class GenerationFlags : public FlagGroup {
   public:
     void add_to(CLI::App &app, CommandLine &out) override;
     void apply(CommandLine &out) override;
 
   private:
-    CLI::Option *prompt_ = nullptr;
+    CLI::Option *predict_ = nullptr;
 };
 
 }  // namespace bmoe::cli

@@ -1,0 +1,129 @@
+#include "cli/chat/saved_chat.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace bmoe::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *kFormat = "bmoe-chat";
+constexpr int kVersion = 1;
+
+json to_json(const SavedChat &chat) {
+    json messages = json::array();
+    for (const engine::ChatMessage &message : chat.messages) {
+        json entry = {{"role", message.role}, {"content", message.content}};
+        if (!message.reasoning.empty()) {
+            entry["reasoning"] = message.reasoning;
+        }
+        messages.push_back(std::move(entry));
+    }
+    return {{"format", kFormat}, {"version", kVersion}, {"model", chat.model}, {"messages", std::move(messages)}};
+}
+
+// `key` of `object`; `what` names the latter.
+std::string text_of(const json &object, const char *key, const std::string &what) {
+    const auto found = object.find(key);
+    if (found == object.end() || !found->is_string()) {
+        throw Error(cat(what, " has no text '", key, "'"));
+    }
+    return *found;
+}
+
+engine::ChatMessage message_of(const json &entry, size_t number) {
+    const std::string what = cat("message ", number);
+    if (!entry.is_object()) {
+        throw Error(what + " is no object");
+    }
+    engine::ChatMessage message{text_of(entry, "role", what), text_of(entry, "content", what)};
+    if (entry.contains("reasoning")) {
+        message.reasoning = text_of(entry, "reasoning", what);
+    }
+    if (message.role != "system" && message.role != "user" && message.role != "assistant") {
+        throw Error(cat(what, " has the role '", message.role, "'; there are system, user and assistant"));
+    }
+    return message;
+}
+
+SavedChat from_json(const json &file) {
+    if (!file.is_object() || file.value("format", json()) != kFormat) {
+        throw Error(cat("is no saved conversation: its 'format' is not '", kFormat, "'"));
+    }
+    if (file.value("version", json()) != kVersion) {
+        throw Error(cat("was saved by another version of bmoe: its 'version' is not ", kVersion));
+    }
+    const auto messages = file.find("messages");
+    if (messages == file.end() || !messages->is_array()) {
+        throw Error("has no list 'messages'");
+    }
+    SavedChat chat{text_of(file, "model", "it"), {}};
+    for (const json &entry : *messages) {
+        chat.messages.push_back(message_of(entry, chat.messages.size() + 1));
+    }
+    if (!chat.messages.empty() && chat.messages.back().role == "user") {
+        throw Error("ends with a message of the user; the last one must be the assistant's");
+    }
+    return chat;
+}
+
+bool write_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t n = ::write(fd, text.data(), text.size());
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        text.remove_prefix(static_cast<size_t>(n > 0 ? n : 0));
+    }
+    return ::fsync(fd) == 0;
+}
+
+}  // namespace
+
+void write_chat(const std::string &path, const SavedChat &chat) {
+    // An answer that was stopped may end within a character.
+    const std::string text = to_json(chat).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+    const auto fail = [&path] { throw Error(cat("cannot write ", path, ": ", std::strerror(errno))); };
+    std::string temporary = path + ".XXXXXX";
+    const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+    if (fd < 0) {
+        fail();
+    }
+    const bool is_written = write_all(fd, text) && ::rename(temporary.c_str(), path.c_str()) == 0;
+    const int error = errno;
+    ::close(fd);
+    if (!is_written) {
+        ::unlink(temporary.c_str());
+        errno = error;
+        fail();
+    }
+}
+
+SavedChat read_chat(const std::string &path) {
+    std::ifstream in(path, std::ios::binary);
+    std::ostringstream text;
+    if (!in || !(text << in.rdbuf())) {
+        throw Error(cat("cannot read ", path, ": ", errno != 0 ? std::strerror(errno) : "it is empty"));
+    }
+    try {
+        return from_json(json::parse(text.str()));
+    } catch (const json::parse_error &error) {
+        throw Error(cat(path, ": is not JSON at byte ", error.byte));
+    } catch (const Error &error) {
+        throw Error(cat(path, ": ", error.what()));
+    }
+}
+
+}  // namespace bmoe::cli

@@ -1,0 +1,27 @@
+// Signals as something to wait for, beside input.
+#pragma once
+
+#include <memory>
+
+namespace bmoe::cli {
+
+// While it lives, SIGINT and SIGTERM do nothing but make fd() readable, and SIGPIPE is ignored: the write fails instead. One at
+// a time.
+class SignalPipe {
+  public:
+    SignalPipe();  // throws bmoe::Error
+    ~SignalPipe();
+    SignalPipe(const SignalPipe &) = delete;
+    SignalPipe &operator=(const SignalPipe &) = delete;
+
+    int fd() const { return read_end_; }
+    // The next signal that came; 0 if there is none. Does not block.
+    int take() const;
+
+  private:
+    struct Old;
+    std::unique_ptr<Old> old_;
+    int read_end_ = -1;
+};
+
+}  // namespace bmoe::cli

@@ -1,0 +1,124 @@
+#include "cli/session/worker.h"
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "cli/session/answer_figures.h"
+#include "engine/chat_prompt.h"
+
+namespace bmoe::cli {
+
+namespace {
+
+engine::Sampling sampling_of(const GenerateRequest &request, engine::Sampling otherwise) {
+    otherwise.temperature = request.temperature.value_or(otherwise.temperature);
+    otherwise.top_k = request.top_k.value_or(otherwise.top_k);
+    otherwise.top_p = request.top_p.value_or(otherwise.top_p);
+    otherwise.min_p = request.min_p.value_or(otherwise.min_p);
+    otherwise.seed = request.seed.value_or(otherwise.seed);
+    return otherwise;
+}
+
+const char *reason_name(engine::StopReason reason) {
+    switch (reason) {
+        case engine::StopReason::kMaxTokens:
+            return "length";
+        case engine::StopReason::kContextFull:
+            return "context";
+        case engine::StopReason::kCancelled:
+            return "cancelled";
+        case engine::StopReason::kEndOfText:
+        case engine::StopReason::kCaller:  // a stop text
+            break;
+    }
+    return "stop";
+}
+
+}  // namespace
+
+Worker::Worker(const CommandLine &command, engine::Engine &engine, OutputLines &output)
+    : command_(command), engine_(engine), output_(output), conversation_(engine) {}
+
+void Worker::run(const Job &job, const std::function<void()> &finished) {
+    if (const auto *request = std::get_if<GenerateRequest>(&job)) {
+        generate(*request, finished);
+        return;
+    }
+    conversation_.reset();
+    finished();
+    output_.write("BMOE_DONE", {{"op", "reset"}, {"id", json_id(std::get<ResetRequest>(job).id)}});
+}
+
+void Worker::generate(const GenerateRequest &request, const std::function<void()> &finished) {
+    engine::TextDeltas deltas(request.stop);
+    engine::GenerationStats stats;
+    size_t prompt_tokens = 0;
+    std::string error;
+    try {
+        const std::vector<llama_token> prompt = prompt_of(request);
+        prompt_tokens = prompt.size();
+        decode(request, prompt, deltas, stats);
+    } catch (const std::exception &failure) {
+        error = failure.what();
+    }
+    say_text(request.id, deltas.finish(), stats.generated);
+    const Json figures = answer_figures(engine_, stats, prompt_tokens);
+    finished();
+    if (!error.empty()) {
+        output_.error(request.id, "failed", error);
+        return;
+    }
+    Json done = {{"op", "generate"},
+                 {"id", request.id},
+                 {"reason", reason_name(stats.stop)},
+                 {"stop", deltas.stopped() ? Json(deltas.stop()) : Json()}};
+    done.update(figures);
+    output_.write("BMOE_DONE", done);
+}
+
+void Worker::decode(const GenerateRequest &request, const std::vector<llama_token> &prompt, engine::TextDeltas &deltas,
+                    engine::GenerationStats &stats) {
+    const auto start = std::chrono::steady_clock::now();
+    std::optional<size_t> reused;
+    engine::GenerationRequest wanted;
+    wanted.prompt = prompt;
+    wanted.max_tokens = request.max_tokens.value_or(static_cast<uint32_t>(command_.max_tokens));
+    wanted.sampling = sampling_of(request, command_.sampling);
+    wanted.on_prompt = [&](size_t done) {
+        reused = reused.value_or(done);
+        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+        Json progress = {{"id", request.id}, {"phase", "prompt"}};
+        progress.update(prompt_progress(done, prompt.size(), *reused, taken.count()));
+        output_.write("BMOE_PROGRESS", progress);
+        if (output_.failed()) {
+            engine_.cancel();
+        }
+    };
+    wanted.on_text = [&](std::string_view piece) {
+        say_text(request.id, deltas.add(piece), stats.generated);
+        return !deltas.stopped() && !output_.failed();
+    };
+    conversation_.generate(wanted, stats);
+}
+
+std::vector<llama_token> Worker::prompt_of(const GenerateRequest &request) const {
+    if (request.messages.empty()) {
+        return engine_.tokenize(request.prompt, true);
+    }
+    std::vector<engine::ChatMessage> messages;
+    for (const auto &[role, content] : request.messages) {
+        messages.push_back({role, content});
+    }
+    return engine_.tokenize(engine::render_chat(engine_.model(), messages), false);
+}
+
+void Worker::say_text(const std::string &id, const std::string &delta, uint32_t tokens) {
+    if (!delta.empty()) {
+        output_.write("BMOE_PROGRESS", {{"id", id}, {"phase", "text"}, {"delta", delta}, {"tokens", tokens}});
+    }
+}
+
+}  // namespace bmoe::cli

@@ -1,0 +1,318 @@
+// A conversation as a person has it, in a terminal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/apps/chat_model.h"
+#include "tests/apps/run_command.h"
+#include "tests/apps/terminal.h"
+#include "tests/support/scratch.h"
+
+namespace bmoe::apps::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kPrompt = "> ";
+const std::string kDim = "\033[2m";
+
+class Chat : public testing::Test {
+  protected:
+    std::string model(const std::string &source) const {
+        const std::string path = scratch_.folder("mit Leerzeichen") + "/größe.gguf";
+        copy_with_chat_template(BMOE_DEMO_MODEL, path, source);
+        return path;
+    }
+
+    // A few tokens for each answer unless told otherwise.
+    std::string chat(const std::string &model, const std::string &flags = "-n 6") const {
+        return "env XDG_STATE_HOME=" + quoted(scratch_.file("state")) + " " + quoted(BMOE_CLI) + " -m " +
+               quoted(model) + " --moe-stream --cache-mb 4 --no-warm-start -t 1 -c 512 " + flags;
+    }
+
+    std::string plain(const std::string &flags = "-n 6") const { return chat(model(kPlainTemplate), flags); }
+
+    static void ask(Terminal &terminal, const std::string &question) {
+        terminal.read_until(kPrompt);
+        terminal.type(question + "\r");
+        terminal.read_until("the answer ends after 6 tokens");
+    }
+
+    // What /stats says about the conversation.
+    static std::string stats(Terminal &terminal) {
+        terminal.read_until(kPrompt);
+        terminal.type("/stats\r");
+        return terminal.read_until(" were read");
+    }
+
+    static int leave(Terminal &terminal) {
+        terminal.read_until(kPrompt);
+        terminal.type(kCtrlD);
+        return terminal.wait();
+    }
+
+    nlohmann::json saved(const std::string &path) const {
+        std::ifstream in(path);
+        return nlohmann::json::parse(in);
+    }
+
+    bmoe::test::Scratch scratch_;
+};
+
+TEST_F(Chat, GoesOnFromWhatTheContextHolds) {
+    Terminal terminal(plain());
+    ask(terminal, "And the king said");
+    ask(terminal, "What is größer?");
+    const std::string lines = stats(terminal);
+    EXPECT_THAT(lines, HasSubstr("conversation: 4 messages"));
+    EXPECT_THAT(lines, AllOf(HasSubstr("generation: 6 tokens"), Not(HasSubstr("last prompt: 0 tokens"))));
+    EXPECT_EQ(leave(terminal), 0);
+    EXPECT_THAT(terminal.screen(), HasSubstr("größer"));
+}
+
+TEST_F(Chat, CtrlCStopsTheAnswerAndKeepsTheConversation) {
+    Terminal terminal(plain("-c 4096"));
+    terminal.read_until(kPrompt);
+    terminal.type("And the king said\r");
+    terminal.read_until("And the king said\r\n");
+    terminal.await_bytes(8);
+    terminal.type(kCtrlC);
+    terminal.read_until("(stopped)");
+    EXPECT_THAT(stats(terminal), HasSubstr("conversation: 2 messages"));
+    // At the prompt it drops what was typed.
+    terminal.read_until(kPrompt);
+    terminal.type("nonsense");
+    terminal.read_until("nonsense");
+    terminal.type(kCtrlC);
+    terminal.read_until("(Ctrl-D or /exit ends the conversation)");
+    terminal.read_until(kPrompt);
+    terminal.type("/exit\r");
+    EXPECT_EQ(terminal.wait(), 0);
+    EXPECT_THAT(terminal.screen(), HasSubstr("generation: "));
+}
+
+TEST_F(Chat, ATerminationEndsItWithTheSummary) {
+    Terminal terminal(plain());
+    ask(terminal, "And the king said");
+    terminal.read_until(kPrompt);
+    terminal.signal(SIGTERM);
+    terminal.read_until("generation: 6 tokens");
+    EXPECT_EQ(terminal.wait(), 128 + SIGTERM);
+
+    Terminal answering(plain("-c 4096"));
+    answering.read_until(kPrompt);
+    answering.type("And the king said\r");
+    answering.read_until("And the king said\r\n");
+    answering.await_bytes(8);
+    answering.signal(SIGTERM);
+    answering.read_until("generation: ");
+    EXPECT_EQ(answering.wait(), 128 + SIGTERM);
+}
+
+TEST_F(Chat, SavesAndLoads) {
+    const std::string file = scratch_.file("a chat.json");
+    const std::string again = scratch_.file("again.json");
+    {
+        Terminal terminal(plain());
+        ask(terminal, "And the king said");
+        ask(terminal, "And \"then\"?");
+        terminal.read_until(kPrompt);
+        terminal.type("/save " + file + "\r");
+        terminal.read_until("4 messages saved in " + file);
+        EXPECT_EQ(leave(terminal), 0);
+    }
+    const auto json = saved(file);
+    EXPECT_EQ(json.at("format"), "bmoe-chat");
+    EXPECT_EQ(json.at("version"), 1);
+    EXPECT_EQ(json.at("model"), "größe.gguf");
+    ASSERT_EQ(json.at("messages").size(), 4u);
+    EXPECT_EQ(json["messages"][2]["content"], "And \"then\"?");
+    EXPECT_EQ(json["messages"][3]["role"], "assistant");
+
+    Terminal terminal(plain());
+    terminal.read_until(kPrompt);
+    terminal.type("/load " + file + "\r");
+    terminal.read_until("4 messages loaded from " + file);
+    terminal.read_until(kPrompt);
+    terminal.type("/save " + again + "\r");
+    terminal.read_until("4 messages saved");
+    EXPECT_EQ(saved(again), json);
+    ask(terminal, "More.");
+    EXPECT_THAT(stats(terminal), HasSubstr("conversation: 6 messages"));
+    EXPECT_EQ(leave(terminal), 0);
+}
+
+TEST_F(Chat, SaysWhatIsWrongWithAFileAndGoesOn) {
+    const std::string file = scratch_.file("chat.json");
+    const std::pair<const char *, const char *> wrong[] = {
+        {"{", "is not JSON at byte"},
+        {"[]", "is no saved conversation"},
+        {R"({"format":"bmoe-chat","version":7})", "another version"},
+        {R"({"format":"bmoe-chat","version":1,"model":"m","messages":[{"role":"cook","content":"x"}]})",
+         "the role 'cook'"},
+        {R"({"format":"bmoe-chat","version":1,"model":"m","messages":[{"role":"user"}]})",
+         "message 1 has no text 'content'"},
+        {R"({"format":"bmoe-chat","version":1,"model":"m","messages":[{"role":"user","content":"x"}]})", "ends with"}};
+    Terminal terminal(plain());
+    for (const auto &[text, error] : wrong) {
+        std::ofstream(file) << text;
+        terminal.read_until(kPrompt);
+        terminal.type("/load " + file + "\r");
+        terminal.read_until("error: " + file);
+        terminal.read_until(error);
+    }
+    terminal.read_until(kPrompt);
+    terminal.type("/load " + scratch_.file("nothing") + "\r");
+    terminal.read_until("error: cannot read " + scratch_.file("nothing"));
+    terminal.read_until(kPrompt);
+    terminal.type("/save " + scratch_.file("no/such/folder") + "\r");
+    terminal.read_until("error: cannot write");
+    terminal.read_until(kPrompt);
+    terminal.type("/save\r");
+    terminal.read_until("error: /save needs the name of a file");
+    terminal.read_until(kPrompt);
+    terminal.type("/dance\r");
+    terminal.read_until("error: there is no command '/dance'");
+    ask(terminal, "And the king said");
+    EXPECT_EQ(leave(terminal), 0);
+}
+
+TEST_F(Chat, ResetsAndHelps) {
+    Terminal terminal(plain());
+    ask(terminal, "And the king said");
+    terminal.read_until(kPrompt);
+    terminal.type("/reset\r");
+    terminal.read_until("a new conversation");
+    terminal.read_until(kPrompt);
+    terminal.type("/help\r");
+    terminal.read_until("/load FILE");
+    ask(terminal, "And the king said");
+    EXPECT_THAT(stats(terminal), AllOf(HasSubstr("conversation: 2 messages"), HasSubstr("last prompt: 0 tokens were")));
+    EXPECT_EQ(leave(terminal), 0);
+}
+
+TEST_F(Chat, RefusesAMessageThatDoesNotFitAndKeepsTheConversation) {
+    Terminal terminal(plain("-n 6 -c 256"));
+    ask(terminal, "And the king said");
+    terminal.read_until(kPrompt);
+    std::string lines;
+    for (int i = 0; i < 40; ++i) {
+        lines += "Zxq zxq " + std::to_string(i) + ", zxq zxq.\\\r";
+    }
+    terminal.type(lines + "The end.\r");
+    terminal.read_until("more than the context of 256 holds; it is left as it was. /reset");
+    EXPECT_THAT(stats(terminal), HasSubstr("conversation: 2 messages"));
+    EXPECT_EQ(leave(terminal), 0);
+}
+
+#ifdef BMOE_LIBEDIT
+TEST_F(Chat, RemembersMessagesOfThisRunAndTheOneBefore) {
+    {
+        Terminal terminal(plain());
+        ask(terminal, "And the könig said");
+        ask(terminal, "One\\\rtwo");
+        terminal.read_until(kPrompt);
+        terminal.type(std::string(kUp) + kUp);
+        terminal.read_until("And the könig said");
+        terminal.type("\r");
+        terminal.read_until("the answer ends");
+        EXPECT_EQ(leave(terminal), 0);
+    }
+    Terminal terminal(plain());
+    terminal.read_until(kPrompt);
+    terminal.type(kUp);
+    terminal.read_until("And the könig said");
+    terminal.type(std::string(kCtrlC));
+    EXPECT_EQ(leave(terminal), 0);
+    EXPECT_TRUE(fs::exists(scratch_.file("state/bmoe/history")));
+}
+
+TEST_F(Chat, TakesPastedLinesAsOneMessage) {
+    const std::string file = scratch_.file("chat.json");
+    Terminal terminal(plain());
+    terminal.read_until(kPrompt);
+    terminal.type("\033[200~first\rsecond\rthird\033[201~\r");
+    terminal.read_until("the answer ends");
+    terminal.read_until(kPrompt);
+    terminal.type("/save " + file + "\r");
+    terminal.read_until("2 messages saved");
+    EXPECT_EQ(leave(terminal), 0);
+    EXPECT_EQ(saved(file)["messages"][0]["content"], "first\nsecond\nthird");
+}
+#endif
+
+TEST_F(Chat, ABackslashContinuesTheMessage) {
+    const std::string file = scratch_.file("chat.json");
+    Terminal terminal(plain());
+    terminal.read_until(kPrompt);
+    terminal.type("first\\\r");
+    terminal.read_until(". ");
+    terminal.type("second\r");
+    terminal.read_until("the answer ends");
+    terminal.read_until(kPrompt);
+    terminal.type("/save " + file + "\r");
+    terminal.read_until("2 messages saved");
+    EXPECT_EQ(leave(terminal), 0);
+    EXPECT_EQ(saved(file)["messages"][0]["content"], "first\nsecond");
+}
+
+TEST_F(Chat, DimsReasoningAndKeepsItApart) {
+    const std::string file = scratch_.file("chat.json");
+    const std::string path = model(kReasoningTemplate);
+    Terminal terminal(chat(path));
+    ask(terminal, "And the king said");
+    terminal.read_until(kPrompt);
+    terminal.type("/save " + file + "\r");
+    terminal.read_until("2 messages saved");
+    EXPECT_EQ(leave(terminal), 0);
+    EXPECT_THAT(terminal.screen(), HasSubstr(kDim));
+    EXPECT_EQ(saved(file)["messages"][1]["content"], "");
+    EXPECT_THAT(saved(file)["messages"][1]["reasoning"].get<std::string>(), Not(testing::IsEmpty()));
+
+    Terminal quick(chat(path, "-n 6 --no-think"));
+    ask(quick, "And the king said");
+    quick.read_until(kPrompt);
+    quick.type("/save " + file + "\r");
+    quick.read_until("2 messages saved");
+    EXPECT_EQ(leave(quick), 0);
+    EXPECT_THAT(quick.screen(), Not(HasSubstr(kDim)));
+    EXPECT_FALSE(saved(file)["messages"][1].contains("reasoning"));
+    EXPECT_THAT(saved(file)["messages"][1]["content"].get<std::string>(), Not(testing::IsEmpty()));
+}
+
+TEST_F(Chat, AnswersOneMessageOnStdoutAndReasonsOnStderr) {
+    const std::string path = model(kReasoningTemplate);
+    const Finished reasoning = run_command(chat(path, "-n 6 --chat -p 'And the king said'"));
+    EXPECT_EQ(reasoning.status, 0) << reasoning.err;
+    EXPECT_EQ(reasoning.out, "\n");
+    EXPECT_THAT(reasoning.err, AllOf(HasSubstr("[thinking]\n"), HasSubstr("\n[answer]\n"), Not(HasSubstr("\033"))));
+
+    const Finished answer = run_command(chat(path, "-n 6 --chat --no-think -p 'And the king said'"));
+    EXPECT_EQ(answer.status, 0) << answer.err;
+    EXPECT_GT(answer.out.size(), 3u);
+    EXPECT_THAT(answer.err, AllOf(Not(HasSubstr("[thinking]")), Not(HasSubstr("--no-think"))));
+
+    const Finished plain = run_command(chat(model(kPlainTemplate), "-n 6 --chat --no-think -p 'And the king said'"));
+    EXPECT_EQ(plain.status, 0) << plain.err;
+    EXPECT_THAT(plain.err, HasSubstr("note: --no-think has no effect: the model's chat template"));
+}
+
+TEST_F(Chat, NeedsATemplateAndATerminal) {
+    Terminal terminal(chat(BMOE_DEMO_MODEL));
+    terminal.read_until("error: the model has no chat template");
+    EXPECT_EQ(terminal.wait(), 1);
+    const Finished piped = run_command(chat(BMOE_DEMO_MODEL));
+    EXPECT_EQ(piped.status, 2);
+    EXPECT_THAT(piped.err, AllOf(HasSubstr("there is no prompt"), HasSubstr("-f -")));
+}
+
+}  // namespace
+}  // namespace bmoe::apps::test

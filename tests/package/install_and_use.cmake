@@ -1,0 +1,28 @@
+set(scratch ${BUILD}/tests/package/installed)
+set(prefix ${scratch}/prefix)
+set(example ${scratch}/example)
+file(REMOVE_RECURSE ${scratch})
+
+function(run)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
+    if(NOT status EQUAL 0)
+        message(FATAL_ERROR "${ARGN}\nended with ${status}:\n${out}\n${err}")
+    endif()
+    set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE}/examples/generate -B ${example}
+    -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${COMPILER})
+run(${CMAKE_COMMAND} --build ${example})
+
+set(model ${SOURCE}/models/demo-moe.gguf)
+set(prompt "And the king said unto")
+set(ENV{XDG_CACHE_HOME} ${scratch})
+run(${example}/bmoe-generate ${model} ${prompt} 4)
+set(text ${out})
+run(${prefix}/bin/bmoe-cli -m ${model} --moe-stream --cache-mb 4 --no-warm-start -n 32 -p ${prompt})
+if(NOT out STREQUAL "${prompt}${text}")
+    message(FATAL_ERROR "The example says\n${text}\nand bmoe-cli\n${out}")
+endif()
+file(REMOVE_RECURSE ${scratch})
