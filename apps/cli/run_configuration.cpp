@@ -53,10 +53,23 @@ const char *flash_attention(engine::FlashAttention wanted) {
     return "auto";
 }
 
+const char *dense_weights(engine::DenseWeights where) {
+    switch (where) {
+        case engine::DenseWeights::kMmap:
+            return "mmap";
+        case engine::DenseWeights::kWarm:
+            return "warm";
+        case engine::DenseWeights::kAnon:
+            break;
+    }
+    return "anon";
+}
+
 void add_generation(Configuration &to, const CommandLine &command) {
     const engine::Sampling &sampling = command.sampling;
     to.add("max_tokens", command.max_tokens);
     to.add("chat", command.chat);
+    to.add("no_think", command.no_think);
     to.add("temperature", sampling.temperature);
     to.add("top_k", sampling.top_k);
     to.add("top_p", sampling.top_p);
@@ -92,7 +105,10 @@ void add_experts(Configuration &to, const engine::Engine &engine, const engine::
     to.add("n_expert_used", n_expert_used);
     to.add("expert_bytes", engine.report().expert_bytes);
     to.add("dense_bytes", engine.report().dense_bytes_read);
+    to.add("dense_weights", dense_weights(options.dense_weights));
     to.add("cache_wanted", options.cache_bytes ? cat(*options.cache_bytes) : "auto");
+    to.add("cache_ceiling_bytes", options.cache_ceiling_bytes > 0 ? cat(options.cache_ceiling_bytes) : "none");
+    to.add("cache_floor_bytes", options.cache_floor_bytes > 0 ? cat(options.cache_floor_bytes) : "none");
     to.add("cache_bytes", cache.usage().mapped_bytes);
     to.add("cache_policy", cache.policy() != nullptr ? cache.policy()->name() : "none");
     to.add("huge_pages", cache.usage().huge_pages);
@@ -112,7 +128,6 @@ void add_experts(Configuration &to, const engine::Engine &engine, const engine::
     to.add("substitute_cold", options.lossy.substitute_cold);
     to.add("quality_budget", options.lossy.quality_budget >= 0 ? cat(options.lossy.quality_budget) : "none");
     to.add("route_replay", options.route_replay.empty() ? "none" : options.route_replay);
-    add_memory(to, engine.report().plan);
 }
 
 }  // namespace
@@ -125,7 +140,8 @@ std::vector<std::pair<std::string, std::string>> run_configuration(const engine:
     to.add("llama_cpp", kLlamaCppCommit);
     to.add("instrumented", instruments(command.record));
     to.add("model", options.model);
-    to.add("mode", engine.report().streaming ? "stream" : options.resident ? "resident" : "mmap");
+    to.add("mode", engine.report().streaming ? "stream" : engine.report().dense_mapped ? "mmap" : "resident");
+    to.add("ram_bytes", options.ram_bytes > 0 ? cat(options.ram_bytes) : "free");
     to.add("threads", engine.threads());
     to.add("n_ctx", llama_n_ctx(engine.context()));
     to.add("n_ubatch", llama_n_ubatch(engine.context()));
@@ -136,6 +152,9 @@ std::vector<std::pair<std::string, std::string>> run_configuration(const engine:
     add_generation(to, command);
     if (engine.report().streaming) {
         add_experts(to, engine, options);
+    }
+    if (engine.report().plan.total() > 0) {
+        add_memory(to, engine.report().plan);
     }
     return to.take();
 }

@@ -75,8 +75,11 @@ void RunRecorder::observe(engine::Options &options) {
 void RunRecorder::begin(engine::Engine &engine, const CommandLine &command) {
     engine_ = &engine;
     if (engine.store() == nullptr && (routes_ != nullptr || reads_ != nullptr)) {
-        throw Error(cat(command.engine.model, ": has no experts that could be traced; leave ",
-                        routes_ != nullptr ? "--route-trace" : "--io-trace", " out"));
+        const char *flag = routes_ != nullptr ? "--route-trace" : "--io-trace";
+        throw Error(engine.file().expert_layers().empty()
+                        ? cat(command.engine.model, ": has no experts that could be traced; leave ", flag, " out")
+                        : cat(command.engine.model, ": is not streamed, and ", flag,
+                              " traces streamed experts; add --moe-stream on, or leave it out"));
     }
     if (csv_ != nullptr) {
         csv_->begin(run_configuration(engine, command));

@@ -34,7 +34,9 @@ std::string cli(const std::string &model, const std::string &flags) {
            " --no-warm-start -t 2 -c 512 -n 24 -p 'And the king said unto' " + flags;
 }
 
-std::string streamed(const std::string &model, const std::string &flags) { return cli(model, "--moe-stream " + flags); }
+std::string streamed(const std::string &model, const std::string &flags) {
+    return cli(model, "--moe-stream on " + flags);
+}
 
 // Every line has a form; returns how often each occurred.
 std::map<std::string, int> expect_documented(const std::string &text, const std::string &kind) {
@@ -180,7 +182,7 @@ TEST_F(Telemetry, CsvHasARowForEachTokenAndTheirSum) {
 }
 
 TEST_F(Telemetry, WhatARunDoesNotMeasureIsMinusOne) {
-    const Finished run = run_command(cli(kDemo, "--progress" + csv_flag_));
+    const Finished run = run_command(cli(kDemo, "--moe-stream off --progress" + csv_flag_));
     ASSERT_EQ(run.status, 0) << run.err;
     expect_documented(run.err, "stderr");
     expect_documented(read_file(csv_), "csv");
@@ -293,6 +295,25 @@ TEST_F(Telemetry, RouteTraceAgreesWithTheCacheAndHoldsTheRoutersScores) {
     EXPECT_GT(tokens, 0U);
 }
 
+TEST_F(Telemetry, LossyRoutingIsCountedInTheCsvAndTheSummary) {
+    const Finished run =
+        run_command(streamed(kDemo, "--cache-mb 2 --quality-budget 5 --route-trace " + quoted(routes_) + csv_flag_));
+    ASSERT_EQ(run.status, 0) << run.err;
+    expect_documented(run.err, "stderr");
+    expect_documented(read_file(csv_), "csv");
+    const auto summary = Table(read_file(csv_)).rows.back();
+    EXPECT_EQ(number_after(run.err, "moe-drop: dropped "), std::stod(summary.at("dropped")));
+    EXPECT_EQ(number_after(run.err, "moe-substitute: substituted "), std::stod(summary.at("substituted")));
+    EXPECT_GT(std::stod(summary.at("dropped")) + std::stod(summary.at("substituted")), 0);
+    EXPECT_GT(std::stod(summary.at("mass_forgone")), 0);
+    // What was not used was not read either.
+    uint64_t unused = 0;
+    for (const auto &row : Table(read_file(routes_)).rows) {
+        unused += row.at("phase") == "1" && row.at("residency") == "0" && row.at("expert_bytes") == "0" ? 1 : 0;
+    }
+    EXPECT_EQ(static_cast<double>(unused), std::stod(summary.at("dropped")) + std::stod(summary.at("substituted")));
+}
+
 TEST_F(Telemetry, IoTraceHasEveryReadThatTheCsvCounts) {
     for (const char *engine : {"lanes", "auto"}) {
         const Finished run = run_command(
@@ -383,8 +404,16 @@ TEST_F(Telemetry, AnInterruptLeavesCompleteFiles) {
 }
 
 TEST_F(Telemetry, TracesNeedStreamedExperts) {
-    EXPECT_EQ(run_command(cli(kDemo, traces_)).status, 2);
-    EXPECT_THAT(run_command(cli(kDemo, traces_)).err, HasSubstr("--moe-stream"));
+    EXPECT_EQ(run_command(cli(kDemo, "--moe-stream off" + traces_)).status, 2);
+    const Finished fits = run_command(cli(kDemo, "--moe-stream auto" + traces_));
+    EXPECT_EQ(fits.status, 1);
+    EXPECT_THAT(fits.err, HasSubstr("add --moe-stream on"));
+    const std::string chat = quoted(BMOE_CLI) + " -m " + quoted(kDemo);
+    for (const std::string &flags : {csv_flag_, traces_, std::string(" --progress")}) {
+        const Finished refused = run_command(chat + " --session" + flags);
+        EXPECT_EQ(refused.status, 2) << refused.err;
+        EXPECT_THAT(refused.err, HasSubstr("is for runs of one prompt"));
+    }
     EXPECT_EQ(run_command(streamed(kDemo, "--route-logits 3")).status, 2);
     EXPECT_THAT(run_command(streamed(kDemo, "--csv x --io-trace x")).err, HasSubstr("the same file"));
     const Finished dense = run_command(streamed(kTiny + "/qwen3.gguf", traces_));

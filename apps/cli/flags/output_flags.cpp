@@ -28,6 +28,17 @@ void OutputFlags::apply(CommandLine &out) {
     const RecordOptions &record = out.record;
     const std::array<std::pair<const char *, const std::string &>, 3> files = {
         {{"--csv", record.csv}, {"--route-trace", record.route_trace}, {"--io-trace", record.io_trace}}};
+    if (out.mode != Mode::kOneShot) {
+        for (const auto &[flag, file] : files) {
+            if (!file.empty()) {
+                throw CLI::ValidationError(std::string(flag) +
+                                           " is for runs of one prompt: give one with -p, or leave it out");
+            }
+        }
+        if (record.progress) {
+            throw CLI::ValidationError("--progress is for runs of one prompt: give one with -p, or leave it out");
+        }
+    }
     for (size_t a = 0; a < files.size(); ++a) {
         for (size_t b = a + 1; b < files.size(); ++b) {
             if (!files[a].second.empty() && files[a].second == files[b].second) {
@@ -37,7 +48,7 @@ void OutputFlags::apply(CommandLine &out) {
         }
         if (a > 0 && !out.engine.stream && !files[a].second.empty()) {
             throw CLI::ValidationError(std::string(files[a].first) +
-                                       " traces streamed experts: add --moe-stream, or leave it out");
+                                       " traces streamed experts: leave it out, or --moe-stream off");
         }
     }
 }
