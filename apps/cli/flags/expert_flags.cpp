@@ -27,9 +27,9 @@ io::ReadEngine read_engine(const std::string &name) {
     return name == "uring" ? io::ReadEngine::kUring : io::ReadEngine::kAuto;
 }
 
-// CLI11 says "true" for an option without its value.
+// Empty for the option without a value.
 std::string stream_mode(std::string &value) {
-    value = value == "true" ? "on" : value;
+    value = value.empty() ? "on" : value;
     return value == "auto" || value == "on" || value == "off" ? "" : value + " is not auto, on or off";
 }
 
@@ -59,8 +59,7 @@ void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
     app_ = &app;
     app.add_option("--moe-stream", moe_stream_,
                    "Stream the routed experts from storage. auto: where the model does not fit into memory; on, or "
-                   "nothing: always; off: never, plain llama.cpp with mmap")
-        ->capture_default_str()
+                   "nothing: always; off: never, plain llama.cpp with mmap; default: auto")
         ->expected(0, 1)
         ->transform(CLI::Validator(stream_mode, "{auto,on,off}"))
         ->group("Experts");
