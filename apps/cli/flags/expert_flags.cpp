@@ -27,12 +27,6 @@ io::ReadEngine read_engine(const std::string &name) {
     return name == "uring" ? io::ReadEngine::kUring : io::ReadEngine::kAuto;
 }
 
-// CLI11 says "true" for an option without its value.
-std::string stream_mode(std::string &value) {
-    value = value == "true" ? "on" : value;
-    return value == "auto" || value == "on" || value == "off" ? "" : value + " is not auto, on or off";
-}
-
 // Flags that were given although they only do something when experts are streamed; empty if there are none.
 std::string flags_for_streaming(const CLI::App &app) {
     std::string flags;
@@ -58,10 +52,9 @@ void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
     app_ = &app;
     app.add_option("--moe-stream", moe_stream_,
                    "Stream the routed experts from storage. auto: where the model does not fit into memory; on, or "
-                   "nothing: always; off: never, plain llama.cpp with mmap")
-        ->capture_default_str()
+                   "nothing: always; off: never, plain llama.cpp with mmap; default: auto")
         ->expected(0, 1)
-        ->transform(CLI::Validator(stream_mode, "{auto,on,off}"))
+        ->check(CLI::IsMember({"auto", "on", "off"}))
         ->group("Experts");
     app.add_option("--cache-mb", cache_mb_, "Memory for cached experts in MiB; 0: no cache; auto: what is free")
         ->capture_default_str()

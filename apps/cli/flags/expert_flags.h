@@ -14,7 +14,7 @@ class ExpertFlags : public FlagGroup {
 
   private:
     CLI::App *app_ = nullptr;
-    std::string moe_stream_ = "auto";
+    std::string moe_stream_ = "auto";  // empty for the option without a value, which is as good as "on"
     std::string cache_mb_ = "auto";
     std::string policy_ = "reap";
     std::string io_engine_ = "auto";

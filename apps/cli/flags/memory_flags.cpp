@@ -36,9 +36,10 @@ engine::DenseWeights dense_weights(const std::string &name) {
 
 void MemoryFlags::add_to(CLI::App &app, CommandLine &out) {
     static_cast<void>(out);
-    app.add_option("--ram", ram_,
-                   "The most memory that the whole process may take, e.g. 6G or 6144M; default: what is free")
-        ->group("Memory");
+    ram_option_ =
+        app.add_option("--ram", ram_,
+                       "The most memory that the whole process may take, e.g. 6G or 6144M; default: what is free")
+            ->group("Memory");
     app.add_option("--cache-ceil-mb", ceiling_mib_, "The most that --cache-mb auto takes, in MiB")
         ->check(CLI::Range(uint64_t{1}, kMostMib))
         ->group("Memory");
@@ -56,7 +57,7 @@ void MemoryFlags::add_to(CLI::App &app, CommandLine &out) {
 
 void MemoryFlags::apply(CommandLine &out) {
     engine::Options &options = out.engine;
-    options.ram_bytes = ram_.empty() ? 0 : ram_bytes(ram_);
+    options.ram_bytes = ram_option_->count() > 0 ? ram_bytes(ram_) : 0;
     options.cache_ceiling_bytes = ceiling_mib_.value_or(0) * kMiB;
     options.cache_floor_bytes = floor_mib_.value_or(0) * kMiB;
     options.dense_weights = dense_weights(dense_weights_);

@@ -15,6 +15,7 @@ class MemoryFlags : public FlagGroup {
     void apply(CommandLine &out) override;
 
   private:
+    CLI::Option *ram_option_ = nullptr;
     std::string ram_;
     std::optional<uint64_t> ceiling_mib_;
     std::optional<uint64_t> floor_mib_;
