@@ -19,7 +19,7 @@ ModelOptions demo_options() {
     options.warm_start = false;
     options.context_tokens = 1024;
     options.ubatch_tokens = 64;
-    options.threads = 2;
+    options.threads = 1;
     return options;
 }
 

@@ -20,7 +20,7 @@ const std::string kPrompt = "And the king said unto";
 
 std::string session(const std::string &flags = "") {
     return quoted(BMOE_CLI) + " --session -m " + quoted(kDemo) +
-           " --moe-stream --cache-mb 2 --no-warm-start -t 2 -c 1024 --ubatch 64 -n 16 " + flags;
+           " --moe-stream --cache-mb 2 --no-warm-start -t 1 -c 1024 --ubatch 64 -n 16 " + flags;
 }
 
 // With faults in reads of the model, after those that open it. Reads that the kernel performs for an io_uring would not be
@@ -73,7 +73,7 @@ TEST(CliSession, LoadsAndSaysWhatItRuns) {
 TEST(CliSession, GivesTheTextOfTheCommandAndReusesWhatItHolds) {
     const Finished once =
         run_command(quoted(BMOE_CLI) + " -m " + quoted(kDemo) +
-                    " --moe-stream --cache-mb 2 --no-warm-start -t 2 -c 1024 --ubatch 64 -n 16 -p " + quoted(kPrompt));
+                    " --moe-stream --cache-mb 2 --no-warm-start -t 1 -c 1024 --ubatch 64 -n 16 -p " + quoted(kPrompt));
     SessionProcess run(session());
     run.send(generate("a", kPrompt));
     std::string text;
