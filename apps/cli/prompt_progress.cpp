@@ -10,7 +10,7 @@ namespace bmoe::cli {
 namespace {
 
 std::string duration_text(double seconds) {
-    const auto whole = static_cast<long>(std::ceil(seconds));
+    const auto whole = std::lround(seconds);
     if (whole < 60) {
         return cat(whole, " s");
     }

@@ -83,7 +83,7 @@ TEST_F(Chat, CtrlCStopsTheAnswerAndKeepsTheConversation) {
     terminal.read_until(kPrompt);
     terminal.type("And the king said\r");
     terminal.read_until("And the king said\r\n");
-    terminal.await_bytes(8);
+    terminal.await_bytes(40);
     terminal.type(kCtrlC);
     terminal.read_until("(stopped)");
     EXPECT_THAT(stats(terminal), HasSubstr("conversation: 2 messages"));
@@ -111,7 +111,7 @@ TEST_F(Chat, ATerminationEndsItWithTheSummary) {
     answering.read_until(kPrompt);
     answering.type("And the king said\r");
     answering.read_until("And the king said\r\n");
-    answering.await_bytes(8);
+    answering.await_bytes(40);
     answering.signal(SIGTERM);
     answering.read_until("generation: ");
     EXPECT_EQ(answering.wait(), 128 + SIGTERM);

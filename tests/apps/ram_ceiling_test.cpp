@@ -52,6 +52,9 @@ std::string text_of_tokens(const std::string &path, uint32_t n) {
         const size_t middle = few + (enough - few) / 2;
         (count(text.substr(0, middle)) >= n ? enough : few) = middle;
     }
+    while (enough < text.size() && (static_cast<unsigned char>(text[enough]) & 0xC0U) == 0x80) {
+        ++enough;  // not in the middle of a character
+    }
     return text.substr(0, enough);
 }
 

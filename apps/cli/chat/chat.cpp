@@ -58,6 +58,7 @@ class Chat {
           engine_(engine),
           chat_template_(open_chat_template(engine, command.no_think)),
           conversation_(engine),
+          signals_(signals),
           editor_(make_line_editor(signals)) {}
 
     int run();
@@ -79,6 +80,7 @@ class Chat {
     engine::Engine &engine_;
     std::unique_ptr<engine::ChatTemplate> chat_template_;
     engine::Conversation conversation_;
+    const SignalPipe &signals_;
     std::unique_ptr<LineEditor> editor_;
     TextOutput output_;
     std::vector<engine::ChatMessage> messages_;
@@ -179,6 +181,10 @@ std::optional<int> Chat::answer(const std::string &message) {
 
 engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const std::vector<llama_token> &prompt) {
     const InterruptScope interrupt(engine_);
+    const int early = signals_.take();  // after the message, before now
+    if (early != 0) {
+        engine_.cancel();
+    }
     PromptProgress progress(prompt.size() - common_prefix(prompt, conversation_.tokens()), engine_.report().n_ubatch);
     AnswerPrinter printer(rendered, output_);
     engine::GenerationRequest request;
@@ -191,7 +197,7 @@ engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const s
     const auto end = [&] {
         progress.clear();
         printer.finish();
-        signal_status_ = interrupt.exit_status();
+        signal_status_ = early != 0 ? 128 + early : interrupt.exit_status();
     };
     try {
         conversation_.generate(request, last_.emplace());
