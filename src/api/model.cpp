@@ -164,7 +164,7 @@ class Model::Impl {
         for (const Message &message : request.messages) {
             messages.push_back({message.role, message.content});
         }
-        return engine_.tokenize(engine::render_chat(engine_.model(), messages), false);
+        return engine_.tokenize(engine::render_chat(engine_.model(), messages), true);
     }
 
     void add_figures(const engine::GenerationStats &stats, Answer &answer) const {

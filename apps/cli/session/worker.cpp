@@ -112,7 +112,7 @@ std::vector<llama_token> Worker::prompt_of(const GenerateRequest &request) const
     for (const auto &[role, content] : request.messages) {
         messages.push_back({role, content});
     }
-    return engine_.tokenize(engine::render_chat(engine_.model(), messages), false);
+    return engine_.tokenize(engine::render_chat(engine_.model(), messages), true);
 }
 
 void Worker::say_text(const std::string &id, const std::string &delta, uint32_t tokens) {
