@@ -104,7 +104,10 @@ class Session:
     def close(self):
         """Ends the session; returns the program's exit status."""
         self._send(op="close")
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # what could not be sent is still in the buffer
         return self.process.wait()
 
 

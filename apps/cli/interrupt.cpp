@@ -10,7 +10,7 @@ namespace bmoe::cli {
 
 namespace {
 
-volatile std::sig_atomic_t caught = 0;
+std::atomic<int> caught{0};
 std::atomic<engine::Engine *> running{nullptr};
 std::atomic<int> waiting{-1};  // eventfd
 
@@ -40,6 +40,7 @@ InterruptScope::InterruptScope(engine::Engine &engine, int event) : old_(std::ma
     running.store(&engine, std::memory_order_relaxed);
     struct sigaction action = {};
     action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;  // what is being written is not lost
     sigaction(SIGINT, &action, &old_->interrupt);
     sigaction(SIGTERM, &action, &old_->terminate);
     action.sa_handler = SIG_IGN;

@@ -8,6 +8,7 @@
 #include "cli/open_engine.h"
 #include "cli/progress_line.h"
 #include "cli/run_summary.h"
+#include "cli/text_output.h"
 #include "engine/perplexity.h"
 
 namespace bmoe::cli {
@@ -27,10 +28,21 @@ int run_perplexity(const CommandLine &command) {
     });
     progress.clear();
     interrupt.ignore_from_now_on();
-    std::printf("perplexity: %.4f +- %.4f, %.5f nats/token, %llu tokens scored of %zu\n", result.value(),
-                result.error(), result.mean_nll, static_cast<unsigned long long>(result.scored), text.size());
-    std::fflush(stdout);
+    if (result.scored == 0) {
+        std::fprintf(stderr, "error: no token was scored\n");
+        return interrupt.interrupted() ? interrupt.exit_status() : 1;
+    }
+    char line[160];
+    std::snprintf(line, sizeof(line), "perplexity: %.4f +- %.4f, %.5f nats/token, %llu tokens scored of %zu\n",
+                  result.value(), result.error(), result.mean_nll, static_cast<unsigned long long>(result.scored),
+                  text.size());
+    TextOutput output;
+    output.write(line);
     print_summary(*engine, result.stats, before);
+    if (output.failed()) {
+        std::fprintf(stderr, "error: %s\n", output.error().c_str());
+        return output.exit_status();
+    }
     return interrupt.exit_status();
 }
 

@@ -88,6 +88,7 @@ void add_memory(Configuration &to, const cache::MemoryPlan &plan) {
     to.add("plan_staging_bytes", plan.items.staging);
     to.add("plan_other_bytes", plan.items.other);
     to.add("plan_slots_bytes", plan.slots);
+    to.add("plan_experts_bytes", plan.experts);
 }
 
 void add_experts(Configuration &to, const engine::Engine &engine, const engine::Options &options) {
@@ -104,7 +105,7 @@ void add_experts(Configuration &to, const engine::Engine &engine, const engine::
     to.add("n_expert", n_expert);
     to.add("n_expert_used", n_expert_used);
     to.add("expert_bytes", engine.report().expert_bytes);
-    to.add("dense_bytes", engine.report().dense_bytes_read);
+    to.add("dense_bytes", engine.report().dense_bytes);
     to.add("dense_weights", dense_weights(options.dense_weights));
     to.add("cache_wanted", options.cache_bytes ? cat(*options.cache_bytes) : "auto");
     to.add("cache_ceiling_bytes", options.cache_ceiling_bytes > 0 ? cat(options.cache_ceiling_bytes) : "none");

@@ -173,6 +173,7 @@ void RunRecorder::finish() {
     if (engine_ != nullptr && engine_->store() != nullptr) {
         engine_->store()->set_route_observer(nullptr);
         if (reads_ != nullptr) {
+            engine_->store()->finish_warming();
             engine_->store()->pool().drain();  // guesses that nobody waits for
             engine_->store()->pool().set_observer(nullptr);
             reads_->write_out();

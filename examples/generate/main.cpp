@@ -16,6 +16,18 @@ bmoe::Model *running = nullptr;
 
 void on_interrupt(int) { running->cancel(); }
 
+// While it lives, Ctrl-C ends what the model does.
+class StopOnInterrupt {
+  public:
+    explicit StopOnInterrupt(bmoe::Model &model) {
+        running = &model;
+        std::signal(SIGINT, on_interrupt);
+    }
+    ~StopOnInterrupt() { std::signal(SIGINT, SIG_DFL); }
+    StopOnInterrupt(const StopOnInterrupt &) = delete;
+    StopOnInterrupt &operator=(const StopOnInterrupt &) = delete;
+};
+
 void generate(const std::string &path, const std::string &prompt, const char *cache_mib) {
     bmoe::ModelOptions options;
     options.path = path;
@@ -25,8 +37,6 @@ void generate(const std::string &path, const std::string &prompt, const char *ca
     options.on_note = [](const std::string &line) { std::fprintf(stderr, "note: %s\n", line.c_str()); };
     bmoe::Model model(options);
     std::fprintf(stderr, "%s\n", model.info().mode.c_str());
-    running = &model;
-    std::signal(SIGINT, on_interrupt);
 
     bmoe::Request request;
     request.prompt = prompt;
@@ -35,11 +45,14 @@ void generate(const std::string &path, const std::string &prompt, const char *ca
         std::fwrite(text.data(), 1, text.size(), stdout);
         return std::fflush(stdout) == 0;
     };
+    const StopOnInterrupt stop(model);
     const bmoe::Answer answer = model.generate(request);
-    std::signal(SIGINT, SIG_DFL);
     std::printf("\n");
-    std::fprintf(stderr, "%u tokens, %.2f tok/s, prompt of %u tokens in %.2f s\n", answer.generated_tokens,
-                 answer.decode_steps / answer.decode_seconds, answer.prompt_tokens, answer.prompt_seconds);
+    std::fprintf(stderr, "%u tokens, prompt of %u tokens in %.2f s\n", answer.generated_tokens, answer.prompt_tokens,
+                 answer.prompt_seconds);
+    if (answer.decode_steps > 0) {
+        std::fprintf(stderr, "%.2f tok/s\n", answer.decode_steps / answer.decode_seconds);
+    }
     if (model.info().streaming) {
         std::fprintf(stderr, "%.1f %% of the experts were in the cache of %.0f MiB\n", 100 * answer.hit_rate,
                      static_cast<double>(model.stats().cache_bytes) / (1 << 20));

@@ -67,7 +67,7 @@ struct Sampling {
     int32_t top_k = 40;            // 0: off
     float top_p = 0.95F;           // 1: off
     float min_p = 0.05F;           // 0: off
-    std::optional<uint32_t> seed;  // empty: another one each time
+    std::optional<uint32_t> seed;  // empty, or 2^32-1: another one each time
 };
 
 struct Request {
@@ -83,6 +83,8 @@ struct Request {
 
     // The answer as it comes: UTF-8, a character never split, what is none replaced by U+FFFD. False ends it. May be empty.
     std::function<bool(std::string_view)> on_text;
+    // The same of what the model writes before its answer to messages, where its chat format tells that apart.
+    std::function<bool(std::string_view)> on_reasoning;
     // How many tokens of the prompt are done, of how many: at its beginning and after each ubatch. May be empty.
     std::function<void(uint32_t done, uint32_t total)> on_prompt;
 };
@@ -91,13 +93,14 @@ enum class StopReason {
     kEnd,        // the model's, or one of Request::stop
     kMaxTokens,  //
     kContext,    // it is full
-    kCaller,     // on_text returned false
+    kCaller,     // on_text or on_reasoning returned false
     kCancelled   // Model::cancel()
 };
 
 // Numbers that were not measured are negative.
 struct Answer {
     std::string text;
+    std::string reasoning;
     StopReason reason = StopReason::kEnd;
     std::string stop;  // the one of Request::stop that ended it
 
@@ -151,7 +154,7 @@ class Model {
     void reset();
 
     // Gives the expert cache another size; 0: none. What was cached is read again as it is needed. Between generations; if nothing
-    // is streamed an error. After one that says that the memory is not there the cache is as it was.
+    // is streamed an error. After one that says that the memory is not there the cache is as it was; if it cannot be mapped there is none.
     void resize_cache(uint64_t bytes);
 
   private:

@@ -2,12 +2,12 @@
 #include <utility>
 
 #include "bmoe/bmoe.h"
+#include "engine/answer_stream.h"
 #include "engine/cache_size.h"
-#include "engine/chat_prompt.h"
 #include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
-#include "engine/text_deltas.h"
+#include "engine/prompt_maker.h"
 #include "telemetry/process_usage.h"
 
 namespace bmoe {
@@ -42,7 +42,7 @@ engine::Sampling engine_sampling(const Sampling &sampling) {
     return wanted;
 }
 
-StopReason reason_of(engine::StopReason reason, const engine::TextDeltas &deltas) {
+StopReason reason_of(engine::StopReason reason, const engine::AnswerStream &stream) {
     switch (reason) {
         case engine::StopReason::kEndOfText:
             return StopReason::kEnd;
@@ -55,7 +55,7 @@ StopReason reason_of(engine::StopReason reason, const engine::TextDeltas &deltas
         case engine::StopReason::kCaller:
             break;
     }
-    return deltas.stopped() ? StopReason::kEnd : StopReason::kCaller;
+    return stream.ended() ? StopReason::kEnd : StopReason::kCaller;
 }
 
 ModelInfo info_of(const engine::Engine &engine) {
@@ -69,7 +69,7 @@ ModelInfo info_of(const engine::Engine &engine) {
     info.ubatch_tokens = report.n_ubatch;
     info.threads = engine.threads();
     info.load_seconds = report.load_seconds;
-    info.dense_bytes = report.dense_bytes_read;
+    info.dense_bytes = report.dense_bytes;
     info.expert_bytes = report.expert_bytes;
     info.planned_bytes = report.streaming ? report.plan.total() : 0;
     return info;
@@ -94,6 +94,7 @@ class Model::Impl {
         : on_note_(options.on_note),
           engine_(engine_options(options)),
           conversation_(engine_),
+          prompts_(engine_),
           info_(info_of(engine_)) {}
 
     const ModelInfo &info() const { return info_; }
@@ -126,19 +127,24 @@ class Model::Impl {
 
     Answer generate(const Request &request) {
         check(request);
-        const std::vector<llama_token> prompt = prompt_of(request);
+        const engine::Prompt prompt = prompt_of(request);
         Answer answer;
-        answer.prompt_tokens = static_cast<uint32_t>(prompt.size());
-        engine::TextDeltas deltas(request.stop);
-        const auto say = [&](const std::string &delta) {
-            answer.text += delta;
-            return delta.empty() || !request.on_text || request.on_text(delta);
+        answer.prompt_tokens = static_cast<uint32_t>(prompt.tokens.size());
+        engine::AnswerStream stream(prompt.chat, request.stop);
+        const auto say = [&](const engine::AnswerStream::Delta &delta) {
+            answer.reasoning += delta.reasoning;
+            answer.text += delta.text;
+            return (delta.reasoning.empty() || !request.on_reasoning || request.on_reasoning(delta.reasoning)) &&
+                   (delta.text.empty() || !request.on_text || request.on_text(delta.text));
         };
         engine::GenerationRequest wanted;
-        wanted.prompt = prompt;
+        wanted.prompt = prompt.tokens;
+        if (prompt.chat) {
+            wanted.markers = prompt.chat->markers;
+        }
         wanted.max_tokens = request.max_tokens;
         wanted.sampling = engine_sampling(request.sampling);
-        wanted.on_text = [&](std::string_view piece) { return say(deltas.add(piece)) && !deltas.stopped(); };
+        wanted.on_text = [&](std::string_view piece) { return say(stream.add(piece)) && !stream.ended(); };
         if (request.on_prompt) {
             wanted.on_prompt = [&](size_t done) {
                 request.on_prompt(static_cast<uint32_t>(done), answer.prompt_tokens);
@@ -146,25 +152,25 @@ class Model::Impl {
         }
         engine::GenerationStats stats;
         conversation_.generate(wanted, stats);
-        answer.reason = reason_of(stats.stop, deltas);
-        answer.stop = deltas.stop();
+        answer.reason = reason_of(stats.stop, stream);
+        answer.stop = stream.stop();
         if (answer.reason != StopReason::kCaller) {
-            say(deltas.finish());
+            say(stream.finish());
         }
         add_figures(stats, answer);
         return answer;
     }
 
   private:
-    std::vector<llama_token> prompt_of(const Request &request) const {
+    engine::Prompt prompt_of(const Request &request) {
         if (request.messages.empty()) {
-            return engine_.tokenize(request.prompt, true);
+            return prompts_.of_text(request.prompt);
         }
         std::vector<engine::ChatMessage> messages;
         for (const Message &message : request.messages) {
             messages.push_back({message.role, message.content});
         }
-        return engine_.tokenize(engine::render_chat(engine_.model(), messages), true);
+        return prompts_.of_messages(messages);
     }
 
     void add_figures(const engine::GenerationStats &stats, Answer &answer) const {
@@ -190,6 +196,7 @@ class Model::Impl {
     std::function<void(const std::string &)> on_note_;
     engine::Engine engine_;
     engine::Conversation conversation_;
+    engine::PromptMaker prompts_;
     ModelInfo info_;
     cache::CacheCounters earlier_;  // of caches before the last resize
 };

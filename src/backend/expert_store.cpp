@@ -121,7 +121,12 @@ void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     cache_.reset();
     staging_.reset();
     staging_ = std::make_unique<Staging>(staging_rooms(geometry_, options_.io_threads), widest_slice(geometry_));
-    cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
+    try {
+        cache_ = std::make_unique<cache::ExpertCache>(geometry_, budget, policy);
+    } catch (...) {
+        cache_ = std::make_unique<cache::ExpertCache>(geometry_, 0, policy);
+        throw;
+    }
     // Those being read for the next layer, and those of the layer before that turned out wrong and are still being read.
     cache_->reserve_for_guesses(static_cast<uint32_t>(2 * lookahead_->depth()));
     cache_->prefault_ahead();
@@ -163,6 +168,15 @@ StoreCounters ExpertStore::counters() const {
     counters.cached_ns = cached_ns_;
     counters.compute_ns = compute_ns_.load(std::memory_order_relaxed);
     return counters;
+}
+
+void ExpertStore::set_in_prompt(bool on) {
+    if (lossy_ != nullptr) {
+        lossy_->set_in_prompt(on);
+    }
+    if (route_replay_ != nullptr) {
+        route_replay_->set_in_prompt(on);
+    }
 }
 
 void ExpertStore::give_up_visit() {

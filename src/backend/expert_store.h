@@ -113,6 +113,9 @@ class ExpertStore {
     // The first error since the last call, if any. A generation that ended with an error may be followed by another.
     std::optional<std::string> take_error();
 
+    // What is decoded from now on is a prompt's, or not: a batch of one token does not tell.
+    void set_in_prompt(bool on);
+
     // After a decode that ended early: waits for its reads that are under way, and forgets whether they failed.
     void give_up_visit();
 

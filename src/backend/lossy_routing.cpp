@@ -23,16 +23,15 @@ T &element(const ggml_tensor &tensor, size_t i0, size_t i1, size_t i2) {
 }  // namespace
 
 std::string LossyOptions::describe() const {
-    if (!any()) {
-        return {};
-    }
     std::string what;
     const auto add = [&](bool on, const std::string &part) { what += on ? (what.empty() ? "" : ", ") + part : ""; };
-    add(quality_budget >= 0, cat("up to ", quality_budget, " % of the router's weight is forgone"));
-    add(substitute_cold > 0, cat("experts not in memory are replaced from ", substitute_cold, " of their score"));
-    add(drop_cold > 0, cat("those below ", drop_cold, " of the mean weight are dropped",
-                           drop_in_prefill ? ", in prompts too" : "", drop_renorm ? ", the others scaled up" : ""));
-    return "the output is lossy: " + what;
+    add(quality_budget > 0, cat("up to ", quality_budget, " % of the router's weight is forgone"));
+    add(substitute_cold > 0 && substitute_cold <= 1,
+        cat("experts not in memory are replaced from ", substitute_cold, " of their score"));
+    add(drop_cold > 0,
+        cat("those below ", drop_cold, " of the mean weight are dropped", drop_in_prefill ? ", in prompts too" : ""));
+    add(!what.empty() && drop_renorm, "the other weights are scaled up");
+    return what.empty() ? "" : "the output is lossy: " + what;
 }
 
 void LossyOptions::check() const {
@@ -89,7 +88,7 @@ void LossyRouting::note_once(bool &noted, const std::string &line) const {
 // prompt's all the same.
 bool LossyRouting::begin_layer(uint16_t layer, size_t n_tokens) {
     if (!last_layer_ || layer <= *last_layer_) {
-        single_token_ = n_tokens == 1;
+        single_token_ = n_tokens == 1 && !in_prompt_;
         if (single_token_ && budget_) {
             limits_ = budget_->next_token();
         }

@@ -90,6 +90,9 @@ class LossyRouting {
     std::span<const int32_t> apply(uint16_t layer, const Tensors &tensors, std::span<const int32_t> experts,
                                    std::span<const float> weights, const ResidencyOf &residency);
 
+    // A prompt's last tokens may be a batch of one: what is decoded from now on is a prompt's, or not.
+    void set_in_prompt(bool on) { in_prompt_ = on; }
+
     const LossyCounters &counters() const { return counters_; }
 
   private:
@@ -107,7 +110,8 @@ class LossyRouting {
     std::optional<cache::QualityBudget> budget_;
     cache::LossyLimits limits_;
     std::optional<uint16_t> last_layer_;  // in the current pass over the layers
-    bool single_token_ = false;           // the current pass decodes one token
+    bool in_prompt_ = false;
+    bool single_token_ = false;  // the current pass decodes one token
 
     std::vector<int32_t> experts_;
     std::vector<float> weights_;

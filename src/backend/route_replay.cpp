@@ -63,7 +63,7 @@ void RouteReplay::apply(uint16_t layer, const ggml_tensor &ids) {
     const bool first = std::none_of(visited_.begin(), visited_.end(), [](bool visited) { return visited; });
     if (first || visited_[layer]) {
         std::fill(visited_.begin(), visited_.end(), false);
-        single_token_ = ids.ne[1] == 1;
+        single_token_ = ids.ne[1] == 1 && !in_prompt_;
         passes_ += single_token_ ? 1 : 0;
     }
     visited_[layer] = true;

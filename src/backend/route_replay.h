@@ -22,8 +22,11 @@ class RouteReplay {
 
     // A visit of `layer` begins, selected by `ids` (I32, top_k x tokens, in host memory). While a single token is decoded, its
     // experts are overwritten by those of the trace's next token, after the last the first again. Ubatches of several tokens
-    // keep their own, also in layers that llama.cpp computes only for the last of them; a prompt of one token counts as decoded.
+    // keep their own, also in layers that llama.cpp computes only for the last of them.
     void apply(uint16_t layer, const ggml_tensor &ids);
+
+    // A prompt's last tokens may be a batch of one: what is decoded from now on is a prompt's, or not.
+    void set_in_prompt(bool on) { in_prompt_ = on; }
 
     uint32_t tokens() const { return tokens_; }  // decoded tokens in the trace
 
@@ -34,6 +37,7 @@ class RouteReplay {
     std::vector<int32_t> experts_;  // token x layer x rank
 
     std::vector<bool> visited_;  // per layer: in the current pass over the layers
+    bool in_prompt_ = false;
     bool single_token_ = false;  // the current pass decodes one token
     uint64_t passes_ = 0;        // of a single token, so far
 };

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "backend/mapped_buffer.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 
@@ -19,9 +20,11 @@ constexpr std::string_view kPrefix = "blk.";
 
 // Plain rows in memory, not rearranged for other kernels.
 bool is_plain(const ggml_tensor *tensor) {
-    return tensor != nullptr && tensor->data != nullptr && tensor->buffer != nullptr &&
-           ggml_backend_buffer_get_type(tensor->buffer) == ggml_backend_cpu_buffer_type() &&
-           tensor->view_src == nullptr;
+    if (tensor == nullptr || tensor->data == nullptr || tensor->buffer == nullptr || tensor->view_src != nullptr) {
+        return false;
+    }
+    const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(tensor->buffer);
+    return type == ggml_backend_cpu_buffer_type() || type == mapped_buffer_type();
 }
 
 void add(const ggml_tensor &bias, std::vector<float> &scores) {

@@ -24,10 +24,11 @@ void resize_cache(Engine &engine, uint64_t bytes, cache::PolicyKind policy,
     }
     const cache::MemoryLimits limits = cache::read_memory_limits();
     const uint64_t wanted = std::min(bytes, cache::SlotPool::whole_budget(geometry));
-    const uint64_t mapped = store->cache()->usage().mapped_bytes;
-    if (wanted > mapped && wanted - mapped > limits.effective()) {
-        throw Error(cat("an expert cache of ", mib_up(wanted), " MiB is ", mib_up(wanted - mapped),
-                        " MiB more than there is now, but there are ", limits.describe()));
+    // Slots that nothing was read into yet take no memory.
+    const uint64_t held = store->cache()->resident_bytes();
+    if (wanted > held && wanted - held > limits.effective()) {
+        throw Error(cat("an expert cache of ", mib_up(wanted), " MiB takes ", mib_up(wanted - held),
+                        " MiB more than the one there is now holds, but there are ", limits.describe()));
     }
     const cache::Policy *old = store->cache()->policy();
     const std::vector<float> frequencies = old != nullptr ? old->frequencies() : std::vector<float>();

@@ -115,13 +115,13 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     model_ = std::move(loaded.model);
     report_.load_seconds = seconds_since(start);
     report_.streaming = true;
-    report_.dense_bytes_read = loaded.dense_bytes_read;
+    report_.dense_bytes = loaded.dense_bytes_read + loaded.dense_bytes_mapped;
     report_.expert_bytes = loaded.expert_bytes;
     report_.o_direct = file_->is_direct();
     report_.dense_mapped = loaded.dense_bytes_mapped > 0;
     report_.mode_note = cat("streaming ", mib_up(report_.expert_bytes), " MiB of routed experts, ",
                             report_.dense_mapped ? cat(mib_up(loaded.dense_bytes_mapped), " MiB in the page cache")
-                                                 : cat(mib_up(report_.dense_bytes_read), " MiB in memory"));
+                                                 : cat(mib_up(loaded.dense_bytes_read), " MiB in memory"));
 }
 
 void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting) {

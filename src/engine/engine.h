@@ -31,17 +31,17 @@ class Cancelled : public Error {
 };
 
 struct OpenReport {
-    bool streaming = false;         // experts are streamed
-    std::string mode_note;          // how the model runs, one line
-    double load_seconds = 0;        // model file to weights in memory, context not included
-    uint64_t dense_bytes_read = 0;  // tensor data read at load
-    uint64_t expert_bytes = 0;      // routed experts, left on storage
-    cache::MemoryPlan plan;         // of a run that was planned: one that streams, or runs resident because that fits
-    bool dense_mapped = false;      // weights are, or were, in the page cache
-    uint32_t n_ubatch = 0;          // prompt tokens computed at once
-    bool o_direct = false;          // experts are read by direct I/O
-    double disk_bandwidth = 0;      // bytes per second for reads of experts, measured when opening; 0: not measured
-    std::string route_replay;       // line that marks the output of a replay; empty otherwise
+    bool streaming = false;     // experts are streamed
+    std::string mode_note;      // how the model runs, one line
+    double load_seconds = 0;    // model file to weights in memory, context not included
+    uint64_t dense_bytes = 0;   // of the other tensors: read at load, or mapped
+    uint64_t expert_bytes = 0;  // routed experts, left on storage
+    cache::MemoryPlan plan;     // of a run that was planned: one that streams, or runs resident because that fits
+    bool dense_mapped = false;  // weights are, or were, in the page cache
+    uint32_t n_ubatch = 0;      // prompt tokens computed at once
+    bool o_direct = false;      // experts are read by direct I/O
+    double disk_bandwidth = 0;  // bytes per second for reads of experts, measured when opening; 0: not measured
+    std::string route_replay;   // line that marks the output of a replay; empty otherwise
 };
 
 // Not thread-safe: one thread decodes, another may cancel().

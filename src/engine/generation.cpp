@@ -17,8 +17,26 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
     return std::chrono::duration<double>(end - begin).count();
 }
 
+// What is decoded while it lives is a prompt's.
+class PromptScope {
+  public:
+    explicit PromptScope(backend::ExpertStore *store) : store_(store) { set(true); }
+    ~PromptScope() { set(false); }
+    PromptScope(const PromptScope &) = delete;
+    PromptScope &operator=(const PromptScope &) = delete;
+
+  private:
+    void set(bool on) {
+        if (store_ != nullptr) {
+            store_->set_in_prompt(on);
+        }
+    }
+    backend::ExpertStore *store_;
+};
+
 void decode_prompt(Engine &engine, const GenerationRequest &request, uint32_t held, GenerationStats &stats) {
     const IntervalScope scope(engine, stats.prompt);
+    const PromptScope prompt_scope(engine.store());
     try {
         engine.decode(request.prompt, request.on_prompt);
     } catch (...) {

@@ -49,12 +49,15 @@ double Perplexity::error() const { return value() * nll_error; }
 
 Perplexity measure_perplexity(Engine &engine, std::span<const llama_token> text, uint64_t most,
                               const std::function<bool(uint64_t)> &on_token) {
-    const size_t window = std::min<size_t>(llama_n_ctx(engine.context()), text.size());
+    const llama_vocab *vocab = llama_model_get_vocab(engine.model());
+    const llama_token begin_of_text = llama_vocab_get_add_bos(vocab) ? llama_vocab_bos(vocab) : LLAMA_TOKEN_NULL;
+    // With room for a token that begins it.
+    const size_t window = std::min<size_t>(llama_n_ctx(engine.context()) - 1, text.size());
     const size_t unscored = std::min<size_t>(kUnscored, window / 4);
     if (window < 2) {
         throw Error("the text is too short to measure a perplexity: it needs at least two tokens");
     }
-    const int32_t n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(engine.model()));
+    const int32_t n_vocab = llama_vocab_n_tokens(vocab);
     Perplexity result;
     Mean mean;
     try {
@@ -62,6 +65,9 @@ Perplexity measure_perplexity(Engine &engine, std::span<const llama_token> text,
         bool going = true;
         for (size_t begin = 0; going && begin + 1 < text.size(); begin += window) {
             engine.reset();
+            if (begin > 0 && begin_of_text != LLAMA_TOKEN_NULL) {
+                engine.decode({&begin_of_text, 1});
+            }
             const size_t end = std::min(begin + window, text.size());
             for (size_t i = begin; going && i + 1 < end && mean.count() < most; ++i) {
                 const auto start = std::chrono::steady_clock::now();

@@ -19,7 +19,7 @@ struct Perplexity {
     double error() const;   // of it, to first order
 };
 
-// The text is cut into windows that fill the context. The first tokens of each only serve as context, kUnscored of them or a
+// The text is cut into windows that fill the context, each begun as the vocabulary wants. The first tokens of each only serve as context, kUnscored of them or a
 // quarter of the window if that is less; at most `most` of the others are scored. `on_token` learns how many were; false ends the
 // run, as Engine::cancel() does. Forgets what the context held. Throws bmoe::Error, also for a text too short to score anything.
 constexpr uint32_t kUnscored = 32;

@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "io/descriptor_limit.h"
 
 // Older C libraries do not name it.
 #ifndef MADV_POPULATE_READ
@@ -40,21 +39,10 @@ void touch(const std::byte *begin, uint64_t size) {
 }  // namespace
 
 FileMapping::FileMapping(const RandomAccessFile &file) : path_(file.path()), size_(file.size()) {
-    const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        const int error = errno;
-        throw Error(cat(path_, ": cannot open the file: ", errno_text(error), descriptor_limit(error)));
-    }
-    struct stat info = {};
-    const bool same_size = ::fstat(fd, &info) == 0 && static_cast<uint64_t>(info.st_size) == size_;
-    void *mapped = same_size && size_ > 0 ? ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0) : nullptr;
-    const int error = errno;
-    ::close(fd);
-    if (!same_size) {
-        throw Error(cat(path_, ": the file changed while in use; restart to read the new contents"));
-    }
+    // By the descriptor that is read by: another file may have the name by now.
+    void *mapped = size_ > 0 ? ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0) : nullptr;
     if (mapped == MAP_FAILED) {
-        throw Error(cat(path_, ": cannot map the file: ", errno_text(error), "; use --dense-weights anon"));
+        throw Error(cat(path_, ": cannot map the file: ", errno_text(errno), "; use --dense-weights anon"));
     }
     data_ = static_cast<const std::byte *>(mapped);
 }

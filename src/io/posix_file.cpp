@@ -89,6 +89,7 @@ class PosixFile final : public RandomAccessFile {
     uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
     uint32_t block_size() const override { return block_; }
     bool is_direct() const override { return direct_.is_open(); }
+    int descriptor() const override { return buffered_.get(); }
 
     ReadStatus read(uint64_t offset, uint64_t length, std::byte *dst) const override {
         std::string fault = read_range(offset, length, dst, is_direct());

@@ -37,6 +37,9 @@ class RandomAccessFile {
     // True if reads bypass the page cache.
     virtual bool is_direct() const = 0;
 
+    // To map the file by, as long as it is open; -1: there is none.
+    virtual int descriptor() const { return -1; }
+
     // Reads [offset, offset + length) so that its first byte lands at dst + span(offset, length).lead. `dst` is aligned to
     // block_size() and has room for span(offset, length).length bytes; every byte of that room may be overwritten.
     // A range that ends after the file is an error, as is a file that changed since it was opened. A read of no bytes is ok

@@ -79,7 +79,7 @@ TEST_F(Chat, GoesOnFromWhatTheContextHolds) {
 }
 
 TEST_F(Chat, CtrlCStopsTheAnswerAndKeepsTheConversation) {
-    Terminal terminal(plain("-c 4096"));
+    Terminal terminal(plain("-c 16384"));
     terminal.read_until(kPrompt);
     terminal.type("And the king said\r");
     terminal.read_until("And the king said\r\n");
@@ -107,7 +107,7 @@ TEST_F(Chat, ATerminationEndsItWithTheSummary) {
     terminal.read_until("generation: 6 tokens");
     EXPECT_EQ(terminal.wait(), 128 + SIGTERM);
 
-    Terminal answering(plain("-c 4096"));
+    Terminal answering(plain("-c 16384"));
     answering.read_until(kPrompt);
     answering.type("And the king said\r");
     answering.read_until("And the king said\r\n");

@@ -4,8 +4,10 @@
 
 #include <csignal>
 
+#include "tests/apps/chat_model.h"
 #include "tests/apps/run_command.h"
 #include "tests/apps/session_process.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::apps::test {
 namespace {
@@ -18,8 +20,8 @@ using testing::StartsWith;
 const std::string kDemo = BMOE_DEMO_MODEL;
 const std::string kPrompt = "And the king said unto";
 
-std::string session(const std::string &flags = "") {
-    return quoted(BMOE_CLI) + " --session -m " + quoted(kDemo) +
+std::string session(const std::string &flags = "", const std::string &model = kDemo) {
+    return quoted(BMOE_CLI) + " --session -m " + quoted(model) +
            " --moe-stream --cache-mb 2 --no-warm-start -t 1 -c 1024 --ubatch 64 -n 16 " + flags;
 }
 
@@ -44,6 +46,36 @@ std::string long_prompt() {
         text += "And the king said unto him, ";
     }
     return text;
+}
+
+TEST(CliSession, AnswersMessagesAsAChatDoes) {
+    const bmoe::test::Scratch scratch;
+    const json messages = {{{"role", "user"}, {"content", kPrompt}}};
+    for (const bool reasons : {false, true}) {
+        const std::string model = scratch.file(reasons ? "reasoning.gguf" : "plain.gguf");
+        copy_with_chat_template(kDemo, model, reasons ? kReasoningTemplate : kPlainTemplate);
+        SessionProcess run(session("", model));
+        run.next("BMOE_READY");
+        run.send({{"op", "generate"}, {"id", "a"}, {"messages", messages}, {"max_tokens", 12}});
+        std::string reasoning;
+        std::string text;
+        OutputLine line = run.next();
+        for (; line.word == "BMOE_PROGRESS"; line = run.next()) {
+            const std::string phase = line.body["phase"];
+            if (phase != "prompt") {
+                (phase == "text" ? text : reasoning) += line.body["delta"].get<std::string>();
+            }
+        }
+        ASSERT_EQ(line.word, "BMOE_DONE") << line.body;
+        const Finished chat = run_command(quoted(BMOE_CLI) + " -m " + quoted(model) +
+                                          " --moe-stream --cache-mb 2 --no-warm-start -t 1 -c 1024 --ubatch 64 -n 12 "
+                                          "--chat -p " +
+                                          quoted(kPrompt));
+        EXPECT_EQ(text + "\n", chat.out) << chat.err;
+        EXPECT_EQ(reasoning.empty(), !reasons);
+        EXPECT_THAT(chat.err, HasSubstr(reasoning));
+        EXPECT_THAT(chat.err, HasSubstr("prompt " + line.body["prompt"]["tokens"].dump() + " tokens"));
+    }
 }
 
 TEST(CliSession, LoadsAndSaysWhatItRuns) {

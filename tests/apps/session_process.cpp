@@ -96,7 +96,10 @@ OutputLine SessionProcess::next(std::string_view word, std::string *text) {
         if (text != nullptr && line.body.contains("delta")) {
             *text += line.body["delta"].get<std::string>();
         }
-        if (line.word.empty() || line.word == word) {
+        if (line.word.empty()) {
+            throw std::runtime_error("the session ended before a line of " + std::string(word));
+        }
+        if (line.word == word) {
             return line;
         }
     }

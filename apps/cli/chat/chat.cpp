@@ -125,7 +125,7 @@ std::optional<int> Chat::take(const std::string &message) {
         return answer(message);
     } catch (const Error &error) {
         say(cat("error: ", error.what()));
-        return std::nullopt;
+        return signal_status_ == kTerminated ? std::optional<int>(kTerminated) : std::nullopt;
     }
 }
 
@@ -180,6 +180,7 @@ std::optional<int> Chat::answer(const std::string &message) {
 }
 
 engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const std::vector<llama_token> &prompt) {
+    engine_.take_cancel();  // one that came when the last answer had ended
     const InterruptScope interrupt(engine_);
     const int early = signals_.take();  // after the message, before now
     if (early != 0) {
@@ -191,8 +192,12 @@ engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const s
     request.prompt = prompt;
     request.max_tokens = static_cast<uint32_t>(command_.max_tokens);
     request.sampling = command_.sampling;
-    // How much of the context could be kept shows only here.
-    request.on_prompt = [&](size_t done) { progress.show(done, prompt.size() + done - engine_.held_tokens()); };
+    // How much of the context could be kept shows only in the first call.
+    std::optional<size_t> reused;
+    request.on_prompt = [&](size_t done) {
+        reused = reused.value_or(done);
+        progress.show(done - *reused, prompt.size() - *reused);
+    };
     printer.attach(request);
     const auto end = [&] {
         progress.clear();

@@ -112,6 +112,7 @@ void write_chat(const std::string &path, const SavedChat &chat) {
 }
 
 SavedChat read_chat(const std::string &path) {
+    errno = 0;
     std::ifstream in(path, std::ios::binary);
     std::ostringstream text;
     if (!in || !(text << in.rdbuf())) {
@@ -121,6 +122,8 @@ SavedChat read_chat(const std::string &path) {
         return from_json(json::parse(text.str()));
     } catch (const json::parse_error &error) {
         throw Error(cat(path, ": is not JSON at byte ", error.byte));
+    } catch (const json::exception &error) {
+        throw Error(cat(path, ": is no saved conversation: ", error.what()));
     } catch (const Error &error) {
         throw Error(cat(path, ": ", error.what()));
     }

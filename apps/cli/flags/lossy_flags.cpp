@@ -34,7 +34,9 @@ void LossyFlags::add_to(CLI::App &app, CommandLine &out) {
         ->capture_default_str()
         ->check(CLI::Range(0.0, 1.0))
         ->group(kGroup);
-    app.add_flag("--drop-renorm", lossy.drop_renorm, "Scale the other weights up by what was dropped")->group(kGroup);
+    app.add_flag("--drop-renorm", lossy.drop_renorm,
+                 "Scale the other weights up by what was dropped or lost by replacing")
+        ->group(kGroup);
     app.add_flag("--drop-in-prefill", lossy.drop_in_prefill, "Skip in prompts too")->group(kGroup);
 }
 
@@ -45,9 +47,11 @@ void LossyFlags::apply(CommandLine &out) {
     } catch (const Error &error) {
         throw CLI::ValidationError(error.what());
     }
-    if (!lossy.any() && (lossy.drop_renorm || lossy.drop_in_prefill)) {
-        std::cerr << "note: nothing is dropped without --drop-cold-experts: "
-                  << (lossy.drop_renorm ? "--drop-renorm" : "--drop-in-prefill") << " has no effect\n";
+    if (lossy.drop_in_prefill && lossy.drop_cold == 0) {
+        std::cerr << "note: nothing is dropped without --drop-cold-experts: --drop-in-prefill has no effect\n";
+    }
+    if (lossy.drop_renorm && !lossy.any()) {
+        std::cerr << "note: nothing is dropped or replaced: --drop-renorm has no effect\n";
     }
 }
 

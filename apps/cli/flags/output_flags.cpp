@@ -1,9 +1,22 @@
 #include "cli/flags/output_flags.h"
 
 #include <array>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace bmoe::cli {
+
+namespace {
+
+// Both exist, and are one.
+bool is_same_file(const std::string &a, const std::string &b) {
+    std::error_code ignored;
+    return !a.empty() && !b.empty() && std::filesystem::equivalent(a, b, ignored);
+}
+
+}  // namespace
 
 void OutputFlags::add_to(CLI::App &app, CommandLine &out) {
     RecordOptions &record = out.record;
@@ -40,8 +53,13 @@ void OutputFlags::apply(CommandLine &out) {
         }
     }
     for (size_t a = 0; a < files.size(); ++a) {
+        if (is_same_file(files[a].second, out.engine.route_replay) || is_same_file(files[a].second, out.engine.model)) {
+            throw CLI::ValidationError(std::string(files[a].first) +
+                                       " names a file that is to be read: give it one of its own");
+        }
         for (size_t b = a + 1; b < files.size(); ++b) {
-            if (!files[a].second.empty() && files[a].second == files[b].second) {
+            if (!files[a].second.empty() &&
+                (files[a].second == files[b].second || is_same_file(files[a].second, files[b].second))) {
                 throw CLI::ValidationError(std::string(files[a].first) + " and " + files[b].first +
                                            " name the same file: give each one of its own");
             }

@@ -34,6 +34,9 @@ void PromptFlags::add_to(CLI::App &app, CommandLine &out) {
 
 void PromptFlags::apply(CommandLine &out) {
     if (out.mode == Mode::kListModels) {
+        if (app_->count("--ram") > 0) {
+            throw CLI::ValidationError("--list-models compares with the memory that is free: leave --ram out");
+        }
         return;
     }
     if (out.mode == Mode::kSession) {
@@ -47,6 +50,8 @@ void PromptFlags::apply(CommandLine &out) {
     }
     if (app_->count("--prompt") + app_->count("--file") > 0) {
         take_prompt(out);
+    } else if (out.mode == Mode::kPerplexity) {
+        return;  // it says itself what is missing
     } else if (raw_) {
         throw CLI::ValidationError("--raw needs a prompt: give one with -p TEXT or -f FILE");
     } else if (isatty(STDIN_FILENO) == 0) {

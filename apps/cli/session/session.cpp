@@ -34,7 +34,11 @@ std::unique_ptr<engine::Engine> open(const CommandLine &command, OutputLines &ou
         std::fprintf(stderr, "note: %s\n", line.c_str());
     };
     try {
-        return std::make_unique<engine::Engine>(options);
+        auto engine = std::make_unique<engine::Engine>(options);
+        if (!engine->report().streaming && !command.streaming_flags.empty()) {
+            options.on_note("nothing is streamed, and these have no effect: " + command.streaming_flags);
+        }
+        return engine;
     } catch (const std::exception &failure) {
         output.fatal("open", failure.what());
         throw;

@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "cli/session/answer_figures.h"
-#include "engine/chat_prompt.h"
 
 namespace bmoe::cli {
 
@@ -40,7 +39,7 @@ const char *reason_name(engine::StopReason reason) {
 }  // namespace
 
 Worker::Worker(const CommandLine &command, engine::Engine &engine, OutputLines &output)
-    : command_(command), engine_(engine), output_(output), conversation_(engine) {}
+    : command_(command), engine_(engine), output_(output), conversation_(engine), prompts_(engine) {}
 
 void Worker::run(const Job &job, const std::function<void()> &finished) {
     if (const auto *request = std::get_if<GenerateRequest>(&job)) {
@@ -53,18 +52,21 @@ void Worker::run(const Job &job, const std::function<void()> &finished) {
 }
 
 void Worker::generate(const GenerateRequest &request, const std::function<void()> &finished) {
-    engine::TextDeltas deltas(request.stop);
     engine::GenerationStats stats;
+    std::optional<engine::AnswerStream> answer;
     size_t prompt_tokens = 0;
     std::string error;
     try {
-        const std::vector<llama_token> prompt = prompt_of(request);
-        prompt_tokens = prompt.size();
-        decode(request, prompt, deltas, stats);
+        const engine::Prompt prompt = prompt_of(request);
+        prompt_tokens = prompt.tokens.size();
+        answer.emplace(prompt.chat, request.stop);
+        decode(request, prompt, *answer, stats);
     } catch (const std::exception &failure) {
         error = failure.what();
     }
-    say_text(request.id, deltas.finish(), stats.generated);
+    if (answer) {
+        say(request.id, answer->finish(), stats.generated);
+    }
     const Json figures = answer_figures(engine_, stats, prompt_tokens);
     finished();
     if (!error.empty()) {
@@ -74,51 +76,58 @@ void Worker::generate(const GenerateRequest &request, const std::function<void()
     Json done = {{"op", "generate"},
                  {"id", request.id},
                  {"reason", reason_name(stats.stop)},
-                 {"stop", deltas.stopped() ? Json(deltas.stop()) : Json()}};
+                 {"stop", answer->stop().empty() ? Json() : Json(answer->stop())}};
     done.update(figures);
     output_.write("BMOE_DONE", done);
 }
 
-void Worker::decode(const GenerateRequest &request, const std::vector<llama_token> &prompt, engine::TextDeltas &deltas,
+void Worker::decode(const GenerateRequest &request, const engine::Prompt &prompt, engine::AnswerStream &answer,
                     engine::GenerationStats &stats) {
     const auto start = std::chrono::steady_clock::now();
     std::optional<size_t> reused;
     engine::GenerationRequest wanted;
-    wanted.prompt = prompt;
+    wanted.prompt = prompt.tokens;
+    if (prompt.chat) {
+        wanted.markers = prompt.chat->markers;
+    }
     wanted.max_tokens = request.max_tokens.value_or(static_cast<uint32_t>(command_.max_tokens));
     wanted.sampling = sampling_of(request, command_.sampling);
     wanted.on_prompt = [&](size_t done) {
         reused = reused.value_or(done);
         const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
         Json progress = {{"id", request.id}, {"phase", "prompt"}};
-        progress.update(prompt_progress(done, prompt.size(), *reused, taken.count()));
+        progress.update(prompt_progress(done, prompt.tokens.size(), *reused, taken.count()));
         output_.write("BMOE_PROGRESS", progress);
         if (output_.failed()) {
             engine_.cancel();
         }
     };
     wanted.on_text = [&](std::string_view piece) {
-        say_text(request.id, deltas.add(piece), stats.generated);
-        return !deltas.stopped() && !output_.failed();
+        say(request.id, answer.add(piece), stats.generated);
+        return !answer.ended() && !output_.failed();
     };
     conversation_.generate(wanted, stats);
 }
 
-std::vector<llama_token> Worker::prompt_of(const GenerateRequest &request) const {
+engine::Prompt Worker::prompt_of(const GenerateRequest &request) {
     if (request.messages.empty()) {
-        return engine_.tokenize(request.prompt, true);
+        return prompts_.of_text(request.prompt);
     }
     std::vector<engine::ChatMessage> messages;
     for (const auto &[role, content] : request.messages) {
         messages.push_back({role, content});
     }
-    return engine_.tokenize(engine::render_chat(engine_.model(), messages), true);
+    return prompts_.of_messages(messages);
 }
 
-void Worker::say_text(const std::string &id, const std::string &delta, uint32_t tokens) {
-    if (!delta.empty()) {
-        output_.write("BMOE_PROGRESS", {{"id", id}, {"phase", "text"}, {"delta", delta}, {"tokens", tokens}});
-    }
+void Worker::say(const std::string &id, const engine::AnswerStream::Delta &delta, uint32_t tokens) {
+    const auto write = [&](const char *phase, const std::string &text) {
+        if (!text.empty()) {
+            output_.write("BMOE_PROGRESS", {{"id", id}, {"phase", phase}, {"delta", text}, {"tokens", tokens}});
+        }
+    };
+    write("reasoning", delta.reasoning);
+    write("text", delta.text);
 }
 
 }  // namespace bmoe::cli

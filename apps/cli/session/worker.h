@@ -10,10 +10,11 @@
 #include "cli/session/inbox.h"
 #include "cli/session/output_lines.h"
 #include "cli/session/request.h"
+#include "engine/answer_stream.h"
 #include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
-#include "engine/text_deltas.h"
+#include "engine/prompt_maker.h"
 
 namespace bmoe::cli {
 
@@ -27,15 +28,16 @@ class Worker {
 
   private:
     void generate(const GenerateRequest &request, const std::function<void()> &finished);
-    void decode(const GenerateRequest &request, const std::vector<llama_token> &prompt, engine::TextDeltas &deltas,
+    void decode(const GenerateRequest &request, const engine::Prompt &prompt, engine::AnswerStream &answer,
                 engine::GenerationStats &stats);
-    std::vector<llama_token> prompt_of(const GenerateRequest &request) const;
-    void say_text(const std::string &id, const std::string &delta, uint32_t tokens);
+    engine::Prompt prompt_of(const GenerateRequest &request);
+    void say(const std::string &id, const engine::AnswerStream::Delta &delta, uint32_t tokens);
 
     const CommandLine &command_;
     engine::Engine &engine_;
     OutputLines &output_;
     engine::Conversation conversation_;
+    engine::PromptMaker prompts_;
 };
 
 }  // namespace bmoe::cli

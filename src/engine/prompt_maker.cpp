@@ -1,0 +1,16 @@
+#include "engine/prompt_maker.h"
+
+namespace bmoe::engine {
+
+Prompt PromptMaker::of_text(const std::string &text) const { return {engine_.tokenize(text, true), std::nullopt}; }
+
+Prompt PromptMaker::of_messages(std::span<const ChatMessage> messages) {
+    if (chat_template_ == nullptr) {
+        chat_template_ = std::make_unique<ChatTemplate>(engine_.model());
+    }
+    RenderedChat chat = chat_template_->render(messages);
+    std::vector<llama_token> tokens = engine_.tokenize(chat.prompt, true);
+    return {std::move(tokens), std::move(chat)};
+}
+
+}  // namespace bmoe::engine

@@ -1,0 +1,34 @@
+// A request's prompt in tokens: a text, or messages in the model's chat template.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/chat_template.h"
+#include "engine/engine.h"
+
+namespace bmoe::engine {
+
+struct Prompt {
+    std::vector<llama_token> tokens;
+    std::optional<RenderedChat> chat;  // of messages
+};
+
+// Not thread-safe; the engine must outlive it.
+class PromptMaker {
+  public:
+    explicit PromptMaker(const Engine &engine) : engine_(engine) {}
+
+    Prompt of_text(const std::string &text) const;
+    // Throws bmoe::Error if the model has no chat template, or that refuses the messages.
+    Prompt of_messages(std::span<const ChatMessage> messages);
+
+  private:
+    const Engine &engine_;
+    std::unique_ptr<ChatTemplate> chat_template_;  // made when it is first needed
+};
+
+}  // namespace bmoe::engine
