@@ -40,6 +40,10 @@ void touch(const std::byte *begin, uint64_t size) {
 
 FileMapping::FileMapping(const RandomAccessFile &file) : path_(file.path()), size_(file.size()) {
     // By the descriptor that is read by: another file may have the name by now.
+    struct stat info = {};
+    if (::fstat(file.descriptor(), &info) != 0 || static_cast<uint64_t>(info.st_size) != size_) {
+        throw Error(cat(path_, ": the file changed while in use; restart to read the new contents"));
+    }
     void *mapped = size_ > 0 ? ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0) : nullptr;
     if (mapped == MAP_FAILED) {
         throw Error(cat(path_, ": cannot map the file: ", errno_text(errno), "; use --dense-weights anon"));

@@ -58,7 +58,10 @@ std::string text_of_tokens(const std::string &path, uint32_t n) {
     return text.substr(0, enough);
 }
 
-std::string quoted_prompt(const std::string &path, uint32_t n) { return " -p " + quoted(text_of_tokens(path, n)); }
+// Some more: of a text and its beginning, one may be cut into other tokens than the other.
+std::string quoted_prompt(const std::string &path, uint32_t n) {
+    return " -p " + quoted(text_of_tokens(path, n + n / 64));
+}
 
 double number_in(const std::string &text, const std::string &pattern) {
     std::smatch found;
