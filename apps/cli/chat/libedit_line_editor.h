@@ -2,8 +2,8 @@
 #pragma once
 
 #include <histedit.h>
-#include <locale.h>
 
+#include <clocale>
 #include <cstdio>
 #include <cwchar>
 #include <memory>
