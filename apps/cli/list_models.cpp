@@ -122,6 +122,7 @@ std::string types_of(const gguf::ModelFile &model) {
         }
     }
     std::vector<std::pair<uint64_t, uint32_t>> sorted;
+    sorted.reserve(bytes.size());
     for (const auto &[type, size] : bytes) {
         sorted.emplace_back(size, type);
     }

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 
@@ -18,8 +17,8 @@ namespace bmoe {
 class OutputFile {
   public:
     // Makes it, empty; one that was there is lost. `flag`: what the user said to get it. Throws bmoe::Error.
-    OutputFile(std::string flag, std::string path)
-        : name_(std::move(flag) + ' ' + path), file_(std::fopen(path.c_str(), "we")) {
+    OutputFile(const std::string &flag, const std::string &path)
+        : name_(flag + ' ' + path), file_(std::fopen(path.c_str(), "we")) {
         if (file_ == nullptr) {
             throw Error(cat(name_, ": cannot be made (", errno_text(), "); give a path that can be written to"));
         }

@@ -88,8 +88,9 @@ struct ChatTemplate::State {
 
 ChatTemplate::ChatTemplate(const llama_model *model) {
     if (llama_model_chat_template(model, nullptr) == nullptr) {
-        throw Error("the model has no chat template (tokenizer.chat_template): it can only continue text; give one with -p "
-                    "or -f, without --chat");
+        throw Error(
+            "the model has no chat template (tokenizer.chat_template): it can only continue text; give one with -p "
+            "or -f, without --chat");
     }
     state_ = std::make_unique<State>(model, "");
     state_->vocab = llama_model_get_vocab(model);

@@ -14,8 +14,8 @@ namespace bmoe::engine {
 struct AnswerFormat;
 
 struct RenderedChat {
-    std::string prompt;                          // for Engine::tokenize() with_bos
-    std::vector<llama_token> markers;            // control tokens whose text the format needs: GenerationRequest::markers
+    std::string prompt;                // for Engine::tokenize() with_bos
+    std::vector<llama_token> markers;  // control tokens whose text the format needs: GenerationRequest::markers
     std::shared_ptr<const AnswerFormat> format;  // of the answer, for AnswerParser
 };
 

@@ -52,7 +52,7 @@ struct GenerationRequest {
     Sampling sampling;
     // Each token's text as it comes; may hold part of a UTF-8 character. False ends the generation.
     std::function<bool(std::string_view)> on_text;
-    std::span<const llama_token> markers;  // control tokens whose text on_text gets too; of others it gets none
+    std::span<const llama_token> markers;   // control tokens whose text on_text gets too; of others it gets none
     std::function<void(size_t)> on_prompt;  // after each ubatch of the prompt: its tokens that are done; may be empty
     std::function<void(const Step &)> on_step;  // may be empty; costs some system calls a token if not
 };
