@@ -27,7 +27,7 @@ const std::string kDim = "\033[2m";
 class Chat : public testing::Test {
   protected:
     std::string model(const std::string &source) const {
-        const std::string path = scratch_.folder("mit Leerzeichen") + "/größe.gguf";
+        std::string path = scratch_.folder("mit Leerzeichen") + "/größe.gguf";
         copy_with_chat_template(BMOE_DEMO_MODEL, path, source);
         return path;
     }

@@ -46,7 +46,7 @@ TEST(PromptFile, IsRefusedWithItsNameIfItIsNoText) {
         return finished.err;
     };
     const auto written = [&](const std::string &text) {
-        const std::string file = scratch.file("prompt");
+        std::string file = scratch.file("prompt");
         std::ofstream(file, std::ios::binary) << text;
         return file;
     };

@@ -28,7 +28,7 @@ TEST(ListModels, SaysWhatEachIsAndGoesOnAfterABrokenOne) {
     fs::create_symlink(kTiny + "/qwen3.gguf", folder + "/größe.gguf");
     for (const char *shard : {"1", "2", "3"}) {
         const std::string name = std::string("gpt-oss-0000") + shard + "-of-00003.gguf";
-        fs::copy_file(kTiny + "/" + name, folder + "/" + name);
+        fs::copy_file(fs::path(kTiny) / name, fs::path(folder) / name);
     }
     fs::copy_file(kTiny + "/lfm2moe-00002-of-00003.gguf", folder + "/lonely-00002-of-00003.gguf");
     std::ofstream(folder + "/broken.gguf") << "GGUF";
