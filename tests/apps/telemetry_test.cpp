@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -17,9 +16,7 @@
 namespace bmoe::apps::test {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
-using testing::Contains;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -408,9 +405,9 @@ TEST_F(Telemetry, TracesNeedStreamedExperts) {
     const Finished fits = run_command(cli(kDemo, "--moe-stream auto" + traces_));
     EXPECT_EQ(fits.status, 1);
     EXPECT_THAT(fits.err, HasSubstr("add --moe-stream on"));
-    const std::string chat = quoted(BMOE_CLI) + " -m " + quoted(kDemo);
+    const std::string session = quoted(BMOE_CLI) + " --session -m " + quoted(kDemo);
     for (const std::string &flags : {csv_flag_, traces_, std::string(" --progress")}) {
-        const Finished refused = run_command(chat + " --session" + flags);
+        const Finished refused = run_command(session + flags);
         EXPECT_EQ(refused.status, 2) << refused.err;
         EXPECT_THAT(refused.err, HasSubstr("is for runs of one prompt"));
     }

@@ -45,7 +45,7 @@ void Terminal::type(const std::string &keys) {
 std::string Terminal::read_until(const std::string &text) {
     for (;;) {
         if (const size_t at = screen_.find(text, seen_); at != std::string::npos) {
-            const std::string read = screen_.substr(seen_, at + text.size() - seen_);
+            std::string read = screen_.substr(seen_, at + text.size() - seen_);
             seen_ = at + text.size();
             return read;
         }

@@ -47,7 +47,7 @@ class Lossy {
     StoreCounters used() { return layers.store().counters().since(warm); }
     bool resident(int expert) { return layers.store().cache()->resident({0, static_cast<uint16_t>(expert)}); }
     RoutedLayers::Visit visit(const std::vector<float> &logits) {
-        const RoutedLayers::Visit visit = layers.visit(team.executor(), 0, logits);
+        RoutedLayers::Visit visit = layers.visit(team.executor(), 0, logits);
         EXPECT_EQ(visit.status, GGML_STATUS_SUCCESS);
         layers.expect_right(visit, 0);
         return visit;
