@@ -1,6 +1,8 @@
 // Small questions about tensors of a graph.
 #pragma once
 
+#include <cstdint>
+
 #include "ggml.h"
 
 namespace bmoe::backend {
@@ -22,6 +24,13 @@ inline bool is_view(const ggml_tensor *node) {
         default:
             return false;
     }
+}
+
+// In host memory.
+template <typename T>
+T &element(const ggml_tensor &tensor, int64_t i0, int64_t i1, int64_t i2 = 0) {
+    auto *at = static_cast<char *>(tensor.data) + i0 * tensor.nb[0] + i1 * tensor.nb[1] + i2 * tensor.nb[2];
+    return *reinterpret_cast<T *>(at);
 }
 
 }  // namespace bmoe::backend

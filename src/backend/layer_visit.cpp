@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/expert_store.h"
+#include "backend/graph_tensors.h"
 #include "backend/lookahead.h"
 #include "backend/route_observer.h"
 #include "backend/route_replay.h"
@@ -13,12 +14,6 @@
 namespace bmoe::backend {
 
 namespace {
-
-template <typename T>
-T element(const ggml_tensor &tensor, int64_t i0, int64_t i1, int64_t i2 = 0) {
-    const auto *at = static_cast<const char *>(tensor.data) + i0 * tensor.nb[0] + i1 * tensor.nb[1] + i2 * tensor.nb[2];
-    return *reinterpret_cast<const T *>(at);
-}
 
 // All slices have arrived or failed.
 bool is_read(const cache::Slot *slot) {

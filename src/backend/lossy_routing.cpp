@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/graph_tensors.h"
 #include "backend/router_guess.h"
 #include "base/error.h"
 #include "ggml.h"
@@ -13,12 +14,6 @@ namespace {
 
 // After so many searches for a substitute without a router's scores it is not by chance.
 constexpr uint64_t kTrials = 64;
-
-template <typename T>
-T &element(const ggml_tensor &tensor, size_t i0, size_t i1, size_t i2) {
-    return *reinterpret_cast<T *>(static_cast<char *>(tensor.data) + i0 * tensor.nb[0] + i1 * tensor.nb[1] +
-                                  i2 * tensor.nb[2]);
-}
 
 }  // namespace
 

@@ -2,43 +2,18 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace bmoe::engine {
 
 namespace {
-
-bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
-
-// Bytes of the UTF-8 character that begins with `lead`; 0 if none does.
-size_t length_of_character(char lead) {
-    const auto byte = static_cast<unsigned char>(lead);
-    if (byte < 0x80) return 1;
-    if (byte < 0xC2 || byte > 0xF4) return 0;
-    return byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
-}
-
-// Whether a character can begin with these two bytes: not those that have a shorter form, surrogates, or what is beyond
-// U+10FFFF.
-bool can_begin(char lead, char second) {
-    const auto byte = static_cast<unsigned char>(second);
-    switch (static_cast<unsigned char>(lead)) {
-        case 0xE0:
-            return byte >= 0xA0;
-        case 0xED:
-            return byte < 0xA0;
-        case 0xF0:
-            return byte >= 0x90;
-        case 0xF4:
-            return byte < 0x90;
-        default:
-            return true;
-    }
-}
 
 // Bytes at the beginning of `text`, which is not empty, that are part of one character; 0 if the first byte is of none.
 size_t begin_of_character(std::string_view text) {
     const size_t length = length_of_character(text.front());
     size_t n = std::min<size_t>(length, 1);
-    while (n < std::min(length, text.size()) && continues(text[n]) && (n > 1 || can_begin(text[0], text[1]))) {
+    while (n < std::min(length, text.size()) && continues_character(text[n]) &&
+           (n > 1 || can_begin_character(text[0], text[1]))) {
         ++n;
     }
     return n;
@@ -48,7 +23,7 @@ size_t begin_of_character(std::string_view text) {
 size_t incomplete_character(std::string_view text) {
     for (size_t n = 1; n <= std::min<size_t>(3, text.size()); ++n) {
         const std::string_view end = text.substr(text.size() - n);
-        if (!continues(end.front())) {
+        if (!continues_character(end.front())) {
             return begin_of_character(end) == n && length_of_character(end.front()) > n ? n : 0;
         }
     }

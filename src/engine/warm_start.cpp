@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
 #include "base/error.h"
+#include "base/user_folder.h"
 #include "gguf/fingerprint.h"
 
 namespace bmoe::engine {
@@ -17,18 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Where programs keep what they can do without (XDG base directories); empty if the environment does not say.
-fs::path cache_folder() {
-    const auto absolute = [](const char *name) {
-        const char *value = std::getenv(name);
-        const fs::path path = value != nullptr ? value : "";
-        return path.is_absolute() ? path : fs::path();
-    };
-    if (const fs::path cache = absolute("XDG_CACHE_HOME"); !cache.empty()) {
-        return cache / "bmoe";
-    }
-    const fs::path home = absolute("HOME");
-    return home.empty() ? home : home / ".cache" / "bmoe";
-}
+fs::path cache_folder() { return user_folder("XDG_CACHE_HOME", ".cache"); }
 
 std::string file_name(uint64_t fingerprint) {
     char name[32];

@@ -3,10 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "engine/dense_residency.h"
 #include "gates/run_model.h"
@@ -17,22 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using engine::DenseWeights;
-
-std::string folder() { return BMOE_TINY_MODELS; }
-
-std::vector<std::string> models_with_experts() {
-    std::ifstream file(folder() + "/cases.json");
-    std::vector<std::string> names;
-    for (const auto &entry : nlohmann::json::parse(file)) {
-        if (entry.at("experts").get<bool>()) {
-            names.push_back(entry.at("file").get<std::string>());
-            if (entry.contains("shards")) {
-                names.push_back(entry.at("shards").at(1).get<std::string>());
-            }
-        }
-    }
-    return names;
-}
 
 engine::Options options_for(const std::string &model, DenseWeights dense) {
     engine::Options options = gate_options(model, true);
@@ -66,13 +47,8 @@ TEST_P(DenseWeightsTest, InThePageCacheGiveTheLogitsOfTheResidentModel) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DenseWeightsTest, testing::ValuesIn(models_with_experts()), [](const auto &info) {
-    std::string name = info.param;
-    for (char &c : name) {
-        c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-    }
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, DenseWeightsTest, testing::ValuesIn(models_with_experts(Shards::kWith)),
+                         [](const auto &info) { return test_name(info.param); });
 
 TEST(DenseResidency, IsWholeForEveryPlaceOnceTheModelHasRun) {
     const std::string model = folder() + "/qwen3moe.gguf";

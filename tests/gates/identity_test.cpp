@@ -1,9 +1,6 @@
 // The first promise: streamed logits are those of the resident model, bit for bit, however the streaming is configured.
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "cache/slot_pool.h"
 #include "gates/run_model.h"
@@ -48,8 +45,6 @@ const Setting kCrowdedSettings[] = {
     {CacheSize::kMinimum, 7, 15, 4, 1, true, true, kReap},
     {CacheSize::kWhole, 64, 65, 4, 4, true, true, kReap},
 };
-
-std::string folder() { return BMOE_TINY_MODELS; }
 
 uint64_t cache_bytes(const cache::Geometry &geometry, CacheSize size) {
     const uint64_t minimum = cache::SlotPool::minimum_budget(geometry);
@@ -145,29 +140,8 @@ TEST(IdentityLookahead, ReadsAheadAndIsOftenRight) {
     EXPECT_GE(counters.adopted, counters.ready);
 }
 
-// File names of the models with experts, sharded forms included.
-std::vector<std::string> models_with_experts() {
-    std::ifstream file(folder() + "/cases.json");
-    std::vector<std::string> names;
-    for (const auto &entry : nlohmann::json::parse(file)) {
-        if (!entry.at("experts").get<bool>()) {
-            continue;
-        }
-        names.push_back(entry.at("file").get<std::string>());
-        if (entry.contains("shards")) {
-            names.push_back(entry.at("shards").at(1).get<std::string>());  // any shard's path will do
-        }
-    }
-    return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, Identity, testing::ValuesIn(models_with_experts()), [](const auto &info) {
-    std::string name = info.param;
-    for (char &c : name) {
-        c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-    }
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, Identity, testing::ValuesIn(models_with_experts(Shards::kWith)),
+                         [](const auto &info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace bmoe::gates

@@ -1,10 +1,7 @@
 // Lossy routing on whole models: at its neutral values it changes no bit, and what it forgoes stays within what was allowed.
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "cache/slot_pool.h"
 #include "tests/gates/run_model.h"
@@ -13,19 +10,6 @@ namespace bmoe::gates {
 namespace {
 
 constexpr Script kScript{33, 24};
-
-std::string folder() { return BMOE_TINY_MODELS; }
-
-std::vector<std::string> models_with_experts() {
-    std::ifstream file(folder() + "/cases.json");
-    std::vector<std::string> names;
-    for (const auto &entry : nlohmann::json::parse(file)) {
-        if (entry.at("experts").get<bool>()) {
-            names.push_back(entry.at("file").get<std::string>());
-        }
-    }
-    return names;
-}
 
 // With the smallest cache there is: experts are cold.
 std::unique_ptr<engine::Engine> open(const std::string &model, const backend::LossyOptions &lossy) {
@@ -83,13 +67,8 @@ TEST_P(Lossy, ForgoesNoMoreThanItMay) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Lossy, testing::ValuesIn(models_with_experts()), [](const auto &info) {
-    std::string name = info.param;
-    for (char &c : name) {
-        c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-    }
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, Lossy, testing::ValuesIn(models_with_experts(Shards::kWithout)),
+                         [](const auto &info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace bmoe::gates

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
@@ -91,6 +94,30 @@ std::vector<float> run_script(engine::Engine &engine, const Script &script) {
         decode(engine, batch, logits);
     }
     return logits;
+}
+
+std::string folder() { return BMOE_TINY_MODELS; }
+
+std::vector<std::string> models_with_experts(Shards shards) {
+    std::ifstream file(folder() + "/cases.json");
+    std::vector<std::string> names;
+    for (const auto &entry : nlohmann::json::parse(file)) {
+        if (!entry.at("experts").get<bool>()) {
+            continue;
+        }
+        names.push_back(entry.at("file").get<std::string>());
+        if (shards == Shards::kWith && entry.contains("shards")) {
+            names.push_back(entry.at("shards").at(1).get<std::string>());  // any shard's path will do
+        }
+    }
+    return names;
+}
+
+std::string test_name(std::string file) {
+    for (char &c : file) {
+        c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+    }
+    return file;
 }
 
 int64_t first_difference(const std::vector<float> &a, const std::vector<float> &b) {

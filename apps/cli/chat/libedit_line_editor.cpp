@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include "base/user_folder.h"
 
 namespace bmoe::cli {
 
@@ -27,16 +28,8 @@ constexpr std::wstring_view kPasteEnd = L"\033[201~";
 
 // Empty if the environment names no place.
 fs::path history_file() {
-    const auto absolute = [](const char *name) {
-        const char *value = std::getenv(name);
-        const fs::path path = value != nullptr ? value : "";
-        return path.is_absolute() ? path : fs::path();
-    };
-    if (const fs::path state = absolute("XDG_STATE_HOME"); !state.empty()) {
-        return state / "bmoe" / "history";
-    }
-    const fs::path home = absolute("HOME");
-    return home.empty() ? home : home / ".local" / "state" / "bmoe" / "history";
+    const fs::path folder = user_folder("XDG_STATE_HOME", fs::path(".local") / "state");
+    return folder.empty() ? folder : folder / "history";
 }
 
 LocalePtr utf8_locale() {
