@@ -212,6 +212,9 @@ void ExpertStore::await_demand() {
 }
 
 void ExpertStore::look_at_node(const ggml_tensor *node) {
+    if (const BankRef *by = node->op == GGML_OP_MUL_MAT_ID ? bank(node->src[0]->name) : nullptr) {
+        lookahead_->routers().look_at_product(node, by->layer);
+    }
     for (const ggml_tensor *source : {node->src[0], node->src[1]}) {
         if (source == nullptr || router_part(source) == RouterPart::kNone) {
             continue;

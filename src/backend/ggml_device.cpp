@@ -7,6 +7,7 @@
 #include "backend/expert_buffer.h"
 #include "backend/expert_matmul.h"
 #include "backend/expert_store.h"
+#include "backend/graph_tensors.h"
 #include "backend/split_executor.h"
 #include "base/error.h"
 #include "ggml-backend-impl.h"
@@ -111,6 +112,18 @@ bool comes_from_experts(const ggml_tensor *op, int depth) {
     return is_follow_up(op) && (comes_from_experts(op->src[0], depth + 1) || comes_from_experts(op->src[1], depth + 1));
 }
 
+// A factor for each expert (NVFP4 models, Gemma 4), gathered by the routing: llama.cpp puts these operators between the product
+// and the multiplication by the factors. Computed by the CPU backend in our split too.
+bool gathers_expert_factors(const ggml_tensor *op) {
+    constexpr std::string_view kFactors = "_exps.scale";
+    const ggml_tensor *repeated = op->op == GGML_OP_GET_ROWS ? op->src[0] : op;
+    if (loading_store != nullptr || repeated->op != GGML_OP_REPEAT) {
+        return false;
+    }
+    const std::string_view name = storage(repeated->src[0])->name;
+    return name.size() > kFactors.size() && name.substr(name.size() - kFactors.size()) == kFactors;
+}
+
 // The tensors themselves are nodes too, without an operation.
 bool is_bank(const ggml_tensor *tensor) { return tensor->op == GGML_OP_NONE && is_expert_tensor(tensor); }
 
@@ -133,7 +146,7 @@ bool supports_op(ggml_backend_dev_t, const ggml_tensor *op) {
         // The scheduler asks us first about everything that computes with a weight.
         context_store->look_at_node(op);
     }
-    return is_bank(op) || comes_from_experts(op, 0);
+    return is_bank(op) || comes_from_experts(op, 0) || gathers_expert_factors(op);
 }
 
 bool supports_buffer_type(ggml_backend_dev_t, ggml_backend_buffer_type_t type) {

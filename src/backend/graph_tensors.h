@@ -12,6 +12,14 @@ inline const ggml_tensor *storage(const ggml_tensor *tensor) {
     return tensor->view_src != nullptr ? tensor->view_src : tensor;
 }
 
+// What a reshaped tensor is made of.
+inline const ggml_tensor *unshaped(const ggml_tensor *tensor) {
+    while (tensor->op == GGML_OP_RESHAPE || tensor->op == GGML_OP_VIEW) {
+        tensor = tensor->src[0];
+    }
+    return tensor;
+}
+
 // Computes nothing.
 inline bool is_view(const ggml_tensor *node) {
     switch (node->op) {

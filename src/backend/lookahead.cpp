@@ -63,7 +63,7 @@ bool Lookahead::has_arrived(cache::ExpertId id) const {
 void Lookahead::look(uint16_t layer, const float *input, int64_t n) {
     const auto next = static_cast<uint16_t>(layer + 1);
     if (!active() || !routers_.knows(next) ||
-        !routers_.top(next, input, n, store_.geometry().layers[next].top_k, likely_)) {
+        !routers_.top(next, {input, n, layer}, store_.geometry().layers[next].top_k, likely_)) {
         return;
     }
     reap();

@@ -114,8 +114,8 @@ std::span<const float> LossyRouting::scores(uint16_t layer, const Tensors &tenso
     ++counters_.searched;
     const ggml_tensor *input = tensors.input;
     if (gate != RouterGate::kOther && input != nullptr && ggml_nrows(input) == 1 && routers_.knows(layer) &&
-        routers_.probabilities(layer, static_cast<const float *>(input->data), input->ne[0], gate, experts_.size(),
-                               scores_, selected_) &&
+        routers_.probabilities(layer, {static_cast<const float *>(input->data), input->ne[0], layer}, gate,
+                               experts_.size(), scores_, selected_) &&
         scores_.size() == residency_.size() &&
         std::is_permutation(selected_.begin(), selected_.end(), experts_.begin(), experts_.end())) {
         return scores_;

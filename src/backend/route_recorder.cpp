@@ -32,7 +32,7 @@ bool RouteRecorder::add_scores(const ObservedRouting &routing, uint32_t token, R
     const auto *row =
         reinterpret_cast<const float *>(static_cast<const char *>(input->data) + size_t{token} * input->nb[2]);
     const size_t count = std::max(writer_.n_scores(), routing.top_k);
-    if (!routers.top(routing.layer, row, input->ne[0], count, highest_)) {
+    if (!routers.top(routing.layer, {row, input->ne[0], routing.layer}, count, highest_)) {
         return false;
     }
     const auto selected = routing.experts.subspan(size_t{token} * routing.top_k, routing.top_k);

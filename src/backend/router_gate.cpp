@@ -1,18 +1,11 @@
 #include "backend/router_gate.h"
 
+#include "backend/graph_tensors.h"
 #include "ggml.h"
 
 namespace bmoe::backend {
 
 namespace {
-
-// What a reshaped tensor is made of.
-const ggml_tensor *unshaped(const ggml_tensor *tensor) {
-    while (tensor->op == GGML_OP_RESHAPE || tensor->op == GGML_OP_VIEW) {
-        tensor = tensor->src[0];
-    }
-    return tensor;
-}
 
 bool is_unary(const ggml_tensor *tensor, ggml_unary_op op) {
     return tensor->op == GGML_OP_UNARY && ggml_get_unary_op(tensor) == op;

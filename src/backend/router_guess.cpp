@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <string_view>
 
+#include "backend/graph_tensors.h"
 #include "backend/mapped_buffer.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
@@ -48,6 +51,55 @@ void softmax(const std::vector<float> &logits, std::vector<float> &probabilities
                    [&](float probability) { return probability / sum; });
 }
 
+// The multiplication by the router in the graph, from the experts that are selected by it; nullptr if it is not found.
+const ggml_tensor *router_of(const ggml_tensor *ids) {
+    constexpr int kDepth = 8;
+    const ggml_tensor *at = unshaped(ids);
+    for (int depth = 0; at != nullptr && depth < kDepth; ++depth) {
+        if (at->op == GGML_OP_MUL_MAT) {
+            return router_part(at->src[0]) == RouterPart::kWeight ? at : nullptr;
+        }
+        at = at->src[0] != nullptr ? unshaped(at->src[0]) : nullptr;
+    }
+    return nullptr;
+}
+
+// A normalised value times a weight for each of its elements, and a factor.
+struct Normalised {
+    const ggml_tensor *norm = nullptr;
+    const ggml_tensor *weights = nullptr;
+    float factor = 1;
+};
+
+std::optional<Normalised> normalised(const ggml_tensor *tensor) {
+    Normalised parts;
+    for (tensor = unshaped(tensor); tensor->op == GGML_OP_MUL || tensor->op == GGML_OP_SCALE;
+         tensor = unshaped(tensor->src[0])) {
+        if (tensor->op == GGML_OP_MUL) {
+            const ggml_tensor *weights = tensor->src[1];
+            if (parts.weights != nullptr || !is_plain(weights) || weights->type != GGML_TYPE_F32 ||
+                ggml_nelements(weights) != tensor->ne[0]) {
+                return std::nullopt;
+            }
+            parts.weights = weights;
+            continue;
+        }
+        float scale_and_bias[2];
+        std::memcpy(scale_and_bias, tensor->op_params, sizeof(scale_and_bias));
+        if (scale_and_bias[1] != 0) {
+            return std::nullopt;
+        }
+        parts.factor *= scale_and_bias[0];
+    }
+    parts.norm = tensor;
+    return tensor->op == GGML_OP_RMS_NORM && parts.weights != nullptr ? std::optional(parts) : std::nullopt;
+}
+
+bool same_norm(const ggml_tensor *a, const ggml_tensor *b) {
+    return unshaped(a->src[0]) == unshaped(b->src[0]) &&
+           std::memcmp(a->op_params, b->op_params, sizeof(a->op_params)) == 0;
+}
+
 }  // namespace
 
 int block_of(const char *tensor_name) {
@@ -86,17 +138,50 @@ void RouterGuess::look_at(const ggml_tensor *node, uint16_t layer) {
     }
 }
 
-// Computes the router's logits in scores_.
-bool RouterGuess::logits(uint16_t layer, const float *input, int64_t n) {
+void RouterGuess::look_at_product(const ggml_tensor *product, uint16_t layer) {
+    const ggml_tensor *router = router_of(product->src[2]);
+    if (router == nullptr || unshaped(router->src[1]) == unshaped(product->src[1])) {
+        return;
+    }
+    const std::optional<Normalised> own = normalised(router->src[1]);
+    const std::optional<Normalised> experts = normalised(product->src[1]);
+    if (own && experts && same_norm(own->norm, experts->norm)) {
+        routers_[layer].input_weights = own->weights;
+        routers_[layer].expert_weights = experts->weights;
+        routers_[layer].factor = own->factor / experts->factor;
+    }
+}
+
+// The router's input. Not to the bit the graph's: it is found by a division.
+const float *RouterGuess::own_input(uint16_t layer, const ExpertInput &input) {
     const Router &router = routers_[layer];
+    const ggml_tensor *expert_weights = routers_[input.layer].expert_weights;
+    if (router.input_weights == nullptr || expert_weights == nullptr || expert_weights->ne[0] != input.n) {
+        return input.row;
+    }
+    const auto *own = static_cast<const float *>(router.input_weights->data);
+    const auto *experts = static_cast<const float *>(expert_weights->data);
+    own_input_.resize(static_cast<size_t>(input.n));
+    for (size_t i = 0; i < own_input_.size(); ++i) {
+        const float value = input.row[i] / experts[i] * router.factor * own[i];
+        own_input_[i] = std::isfinite(value) ? value : 0;  // what a weight of 0 has taken away is lost
+    }
+    return own_input_.data();
+}
+
+// Computes the router's logits in scores_.
+bool RouterGuess::logits(uint16_t layer, const ExpertInput &input) {
+    const Router &router = routers_[layer];
+    const int64_t n = input.n;
     if (router.weight->ne[0] != n) {
         return false;
     }
     const auto *traits = ggml_get_type_traits_cpu(router.weight->type);
-    const void *row = input;
+    const float *own = own_input(layer, input);
+    const void *row = own;
     if (traits->vec_dot_type != GGML_TYPE_F32) {
         input_.resize(ggml_row_size(traits->vec_dot_type, n));
-        ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float(input, input_.data(), n);
+        ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float(own, input_.data(), n);
         row = input_.data();
     }
     const auto n_expert = static_cast<size_t>(router.weight->ne[1]);
@@ -126,8 +211,8 @@ void RouterGuess::select(size_t count, std::vector<int32_t> &experts) {
     experts.resize(count);
 }
 
-bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t count, std::vector<int32_t> &experts) {
-    if (!logits(layer, input, n)) {
+bool RouterGuess::top(uint16_t layer, const ExpertInput &input, size_t count, std::vector<int32_t> &experts) {
+    if (!logits(layer, input)) {
         return false;
     }
     if (const ggml_tensor *bias = routers_[layer].selection_bias) {
@@ -139,9 +224,9 @@ bool RouterGuess::top(uint16_t layer, const float *input, int64_t n, size_t coun
     return true;
 }
 
-bool RouterGuess::probabilities(uint16_t layer, const float *input, int64_t n, RouterGate gate, size_t count,
+bool RouterGuess::probabilities(uint16_t layer, const ExpertInput &input, RouterGate gate, size_t count,
                                 std::vector<float> &probabilities, std::vector<int32_t> &selected) {
-    if (!logits(layer, input, n)) {
+    if (!logits(layer, input)) {
         return false;
     }
     probabilities.resize(scores_.size());
@@ -169,7 +254,7 @@ bool RouterGuess::votes(uint16_t layer, const ggml_tensor &input, int64_t most_r
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t token = r * input.ne[2] / rows;
         const auto *row = reinterpret_cast<const float *>(static_cast<const char *>(input.data) + token * input.nb[2]);
-        if (!top(layer, row, input.ne[0], count, highest_)) {
+        if (!top(layer, {row, input.ne[0], static_cast<uint16_t>(layer - 1)}, count, highest_)) {
             return false;
         }
         for (const int32_t expert : highest_) {

@@ -18,7 +18,8 @@ BankRef *bank_of(const ggml_tensor *node) {
     return node->op == GGML_OP_MUL_MAT_ID ? placed_bank(node->src[0]) : nullptr;
 }
 
-// Router weights look like [1, top_k, tokens] and multiply the experts' outputs.
+// Router weights look like [1, top_k, tokens] and multiply the experts' outputs. So do the experts' own factors, which are
+// gathered in the split itself.
 bool looks_like_weights(const ggml_tensor *tensor, const ggml_tensor *ids) {
     return tensor != nullptr && tensor->type == GGML_TYPE_F32 && tensor->ne[0] == 1 && tensor->ne[1] == ids->ne[0] &&
            tensor->ne[2] == ids->ne[1] && tensor->ne[3] == 1;
@@ -96,18 +97,6 @@ SplitExecutor::Segment SplitExecutor::next_segment(ggml_cgraph *graph, int begin
     banks_.clear();
     for (int i = begin; i < n_nodes; ++i) {
         ggml_tensor *node = ggml_graph_node(graph, i);
-        if (node->op == GGML_OP_MUL && segment.ids != nullptr) {
-            for (const ggml_tensor *factor : {node->src[0], node->src[1]}) {
-                if (looks_like_weights(factor, segment.ids)) {
-                    segment.weights = factor;
-                }
-            }
-        }
-        BankRef *bank = bank_of(node);
-        if (bank == nullptr) {
-            continue;
-        }
-        const ggml_tensor *ids = node->src[2];
         const auto is_computed_here = [&](const ggml_tensor *tensor) {
             for (int j = begin; j < i; ++j) {
                 const ggml_tensor *other = ggml_graph_node(graph, j);
@@ -117,6 +106,18 @@ SplitExecutor::Segment SplitExecutor::next_segment(ggml_cgraph *graph, int begin
             }
             return false;
         };
+        if (node->op == GGML_OP_MUL && segment.ids != nullptr) {
+            for (const ggml_tensor *factor : {node->src[0], node->src[1]}) {
+                if (looks_like_weights(factor, segment.ids) && !is_computed_here(factor)) {
+                    segment.weights = factor;
+                }
+            }
+        }
+        BankRef *bank = bank_of(node);
+        if (bank == nullptr) {
+            continue;
+        }
+        const ggml_tensor *ids = node->src[2];
         const bool other_visit =
             segment.ids != nullptr && (bank->layer != banks_.front()->layer || ids->data != segment.ids->data);
         if (i > begin &&

@@ -133,13 +133,14 @@ TEST_P(LossyLayouts, DropsInPrefillOnlyWhenAsked) {
 
 std::string layout_name(const testing::TestParamInfo<std::tuple<Layout, int>> &info) {
     const auto &[layout, threads] = info.param;
-    return std::string(layout.biases ? "Biases" : "") + (layout.normalised ? "Normalised" : "") +
-           (layout.no_flow ? "NoFlow" : "") + "Threads" + std::to_string(threads);
+    return std::string(layout.biases ? "Biases" : "") + (layout.factors ? "Factors" : "") +
+           (layout.normalised ? "Normalised" : "") + (layout.no_flow ? "NoFlow" : "") + "Threads" +
+           std::to_string(threads);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossyLayouts,
-                         testing::Combine(testing::Values(Layout{}, Layout{.biases = true}, Layout{.normalised = true},
-                                                          Layout{.no_flow = true},
+                         testing::Combine(testing::Values(Layout{}, Layout{.biases = true}, Layout{.factors = true},
+                                                          Layout{.normalised = true}, Layout{.no_flow = true},
                                                           Layout{.biases = true, .normalised = true, .no_flow = true}),
                                           testing::Values(1, 2)),
                          layout_name);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char *kProjections[] = {"gate", "up", "down"};
 
-std::string bias_name(const char *projection, uint32_t layer) {
-    return "blk." + std::to_string(layer) + ".ffn_" + projection + "_exps.bias";
+std::string name_of(const char *projection, uint32_t layer, const char *what) {
+    return "blk." + std::to_string(layer) + ".ffn_" + projection + "_exps." + what;
 }
 
 // Not contiguous for the ids, which are a part of all experts in order.
@@ -75,7 +75,9 @@ RoutedLayers::RoutedLayers(const Shape &shape, const StoreOptions &options, cons
         for (const char *projection : kProjections) {
             const int64_t n = experts_.resident(projection, layer)->ne[1];
             ggml_set_name(ggml_new_tensor_2d(context_, GGML_TYPE_F32, n, shape.n_expert),
-                          bias_name(projection, layer).c_str());
+                          name_of(projection, layer, "bias").c_str());
+            ggml_set_name(ggml_new_tensor_1d(context_, GGML_TYPE_F32, shape.n_expert),
+                          name_of(projection, layer, "scale").c_str());
         }
     }
     buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(context_, ggml_backend_cpu_buffer_type());
@@ -90,8 +92,11 @@ RoutedLayers::RoutedLayers(const Shape &shape, const StoreOptions &options, cons
             }
         }
         for (const char *projection : kProjections) {
-            ggml_tensor *bias = ggml_get_tensor(context_, bias_name(projection, layer).c_str());
-            std::generate_n(static_cast<float *>(bias->data), ggml_nelements(bias), [&] { return normal(random_); });
+            for (const char *what : {"bias", "scale"}) {
+                ggml_tensor *tensor = ggml_get_tensor(context_, name_of(projection, layer, what).c_str());
+                std::generate_n(static_cast<float *>(tensor->data), ggml_nelements(tensor),
+                                [&] { return normal(random_); });
+            }
         }
         store().look_at_node(nodes[layer]);
     }
@@ -117,8 +122,19 @@ std::vector<float> RoutedLayers::random_logits(uint32_t n_tokens, float deviatio
     return logits;
 }
 
+ggml_tensor *RoutedLayers::scale(ggml_tensor *product, const char *projection, uint32_t layer, Graph &graph) const {
+    if (!layout_.factors) {
+        return product;
+    }
+    const int64_t n_expert = shape().n_expert;
+    ggml_tensor *factors = ggml_get_tensor(context_, name_of(projection, layer, "scale").c_str());
+    factors = ggml_reshape_3d(graph.context, factors, 1, n_expert, 1);
+    factors = ggml_repeat_4d(graph.context, factors, 1, n_expert, graph.n_tokens, 1);
+    return ggml_mul(graph.context, product, ggml_get_rows(graph.context, factors, graph.ids));
+}
+
 ggml_tensor *RoutedLayers::bias(ggml_tensor *product, const char *projection, uint32_t layer, Graph &graph) const {
-    ggml_tensor *biases = ggml_get_tensor(context_, bias_name(projection, layer).c_str());
+    ggml_tensor *biases = ggml_get_tensor(context_, name_of(projection, layer, "bias").c_str());
     return layout_.biases ? ggml_add_id(graph.context, product, biases, graph.ids) : product;
 }
 
@@ -130,7 +146,7 @@ void RoutedLayers::add_experts(Graph &graph, uint32_t layer, bool streamed) cons
         if (layout_.no_flow) {
             ggml_set_output(node);
         }
-        return bias(node, projection, layer, graph);
+        return bias(scale(node, projection, layer, graph), projection, layer, graph);
     };
     ggml_tensor *x = ggml_reshape_3d(graph.context, graph.x, graph.x->ne[0], 1, graph.n_tokens);
     ggml_tensor *up = product("up", x);

@@ -12,6 +12,7 @@ namespace bmoe::backend::test {
 // What a layer's graph looks like.
 struct Layout {
     bool biases = false;      // added to each product, by expert
+    bool factors = false;     // each product is multiplied by one, by expert
     bool normalised = false;  // the weights of the selected experts sum to 1
     bool no_flow = false;     // a single token's products are computed one after the other
     bool two_splits = false;  // the product by the down experts comes in a split of its own
@@ -46,6 +47,7 @@ class RoutedLayers {
 
   private:
     struct Graph;
+    ggml_tensor *scale(ggml_tensor *product, const char *projection, uint32_t layer, Graph &graph) const;
     ggml_tensor *bias(ggml_tensor *product, const char *projection, uint32_t layer, Graph &graph) const;
     void add_experts(Graph &graph, uint32_t layer, bool streamed) const;
 
@@ -53,7 +55,7 @@ class RoutedLayers {
     SmallExperts experts_;
     std::mt19937 random_{19};
     ggml_backend_t cpu_;
-    ggml_context *context_ = nullptr;  // of routers and biases
+    ggml_context *context_ = nullptr;  // of routers, factors and biases
     ggml_backend_buffer_t buffer_ = nullptr;
     std::vector<ggml_tensor *> routers_, known_routers_;  // expert e's logit is the input's element e
     std::vector<float> input_;                            // of the last visit

@@ -45,15 +45,17 @@ class Batch {
     llama_batch batch_;
 };
 
-void decode(engine::Engine &engine, Batch &batch, std::vector<float> &logits) {
-    const int status = llama_decode(engine.context(), batch.get());
-    if (status != 0) {
-        const auto error = engine.store() != nullptr ? engine.store()->take_error() : std::nullopt;
-        throw Error(cat("decode: status ", status, " ", error.value_or("")));
+int32_t vocabulary_of(llama_context *context) {
+    return llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(context)));
+}
+
+void decode(llama_context *context, Batch &batch, std::vector<float> &logits) {
+    if (const int status = llama_decode(context, batch.get()); status != 0) {
+        throw Error(cat("decode: status ", status));
     }
-    const int32_t vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(engine.model()));
+    const int32_t vocabulary = vocabulary_of(context);
     for (int32_t i = 0; i < batch.get().n_tokens; ++i) {
-        const float *row = llama_get_logits_ith(engine.context(), i);
+        const float *row = llama_get_logits_ith(context, i);
         logits.insert(logits.end(), row, row + vocabulary);
     }
 }
@@ -74,9 +76,18 @@ engine::Options gate_options(const std::string &model, bool stream) {
 
 std::vector<float> run_script(engine::Engine &engine, const Script &script) {
     engine.reset();
-    const int32_t vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(engine.model()));
+    try {
+        return run_script(engine.context(), script);
+    } catch (const Error &error) {
+        const auto reason = engine.store() != nullptr ? engine.store()->take_error() : std::nullopt;
+        throw Error(cat(error.what(), " ", reason.value_or("")));
+    }
+}
+
+std::vector<float> run_script(llama_context *context, const Script &script) {
+    const int32_t vocabulary = vocabulary_of(context);
     const std::vector<llama_token> prompt = prompt_tokens(script.prompt_tokens, vocabulary);
-    const uint32_t n_batch = llama_n_batch(engine.context());
+    const uint32_t n_batch = llama_n_batch(context);
     std::vector<float> logits;
     llama_pos position = 0;
     for (size_t at = 0; at < prompt.size(); at += n_batch) {
@@ -85,13 +96,13 @@ std::vector<float> run_script(engine::Engine &engine, const Script &script) {
         for (size_t i = 0; i < n; ++i) {
             batch.add(prompt[at + i], position++);
         }
-        decode(engine, batch, logits);
+        decode(context, batch, logits);
     }
     for (uint32_t i = 0; i < script.decode_tokens; ++i) {
         const auto last = logits.end() - vocabulary;
         Batch batch(1);
         batch.add(static_cast<llama_token>(std::max_element(last, logits.end()) - last), position++);
-        decode(engine, batch, logits);
+        decode(context, batch, logits);
     }
     return logits;
 }

@@ -17,6 +17,9 @@ struct Script {
 // Logits of all prompt positions and of each decoded token, one after the other, from an empty context.
 std::vector<float> run_script(engine::Engine &engine, const Script &script);
 
+// The same in any context of llama.cpp's.
+std::vector<float> run_script(llama_context *context, const Script &script);
+
 // Options of a gate: small context, no dense repacking unless asked for (resident and streamed must use the same kernels).
 engine::Options gate_options(const std::string &model, bool stream);
 
