@@ -7,7 +7,7 @@ from pathlib import Path
 
 import small_tokenizer
 
-REDUCED = "--embd 1024 --heads 4 --kv-heads 4 --head-dim 64 --experts 8 --topk 4 --ff 256 --vocab 512".split()
+REDUCED = "--embd 1280 --heads 4 --kv-heads 4 --head-dim 64 --experts 8 --topk 3 --ff 256 --vocab 512".split()
 LAYERS = {"qwen3-30b-a3b": 2, "gemma4-26b-a4b": 6, "gpt-oss-120b": 2}   # the sixth of gemma4 is the first of its kind
 TOKENS = 3
 

@@ -1,9 +1,10 @@
 """gemma-4-26B-A4B, a Q4_K_M with more bits for attention: the types are those with which each layer, its experts and the
 rest of it, takes exactly the bytes in the header of a route trace recorded on a device.
 
-Every sixth layer has full attention, twice as wide heads, and keys that are its values too. The embedding is the output matrix as
-well: output_norm has random signs, or else a token would be followed by itself. Norms behind attention and experts
-set what a layer adds to the residual stream."""
+Every sixth layer has full attention, twice as wide heads, and keys that are its values too. Norms behind attention and experts
+set what a layer adds to the residual stream. The embedding is the output matrix as well: a token would be followed by itself,
+or two tokens by each other. So the output reads only columns where the embedding is faint, and finds mostly what the layers
+wrote; output_norm has random signs there."""
 import numpy as np
 from .container import Q4_K, Q5_0, Q5_K, Q6_K, Q8_0
 from .mix import more_bits
@@ -11,6 +12,7 @@ from .weights import CTX_STEP, FFN_STEP, NC, f32, same
 
 NAME = "gemma-4-26B-A4B"
 DIMENSIONS = dict(layers=30, embd=2816, heads=16, kv_heads=8, head_dim=256, experts=128, topk=8, ff=704, vocab=262144)
+READ = 256          # columns that the output reads
 ROTATED = 0.25      # share of the pairs of a full head that turn with the position
 
 
@@ -51,8 +53,8 @@ def metadata(c):
 
 def tensors(c, w):
     # llama.cpp multiplies what it looks up by sqrt(embd)
-    yield w.embedding("token_embd.weight", Q6_K, 1 / np.sqrt(c.embd), specials=False)
-    yield w.output_norm(lambda rng, n: rng.permutation(np.resize([-1.5, 1.5], n)))
+    yield w.embedding("token_embd.weight", Q6_K, 1 / np.sqrt(c.embd), specials=False, faint=READ)
+    yield w.output_norm(lambda rng, n: np.pad(rng.permutation(np.resize([-100, 100], READ)), (n - READ, 0)))
     if any(is_full(l) for l in range(c.layers)):
         pairs = c.head_dim
         yield f32("rope_freqs.weight", [pairs],

@@ -69,8 +69,11 @@ class Weights:
                 yield a
         return Tensor(name, ne, type_, values)
 
-    def embedding(self, name, type_, sigma=1.0, specials=True):
-        return self.vocabulary(name, type_, columns(type_, self.c.embd, NU + NC, sigma), specials, constant=sigma)
+    def embedding(self, name, type_, sigma=1.0, specials=True, faint=0):
+        """faint: so many of the last columns have a tenth of the deviation"""
+        of_row = columns(type_, self.c.embd, NU + NC, sigma)
+        of_row[:, (self.c.embd - faint) // BLOCK[type_][0]:] *= 0.1
+        return self.vocabulary(name, type_, of_row, specials, constant=sigma)
 
     def output(self, name, type_):
         return self.vocabulary(name, type_, columns(type_, self.c.embd, 0, 1.5 / np.sqrt(self.nz)), specials=False)
