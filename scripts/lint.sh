@@ -8,7 +8,7 @@ scripts/setup.sh build test lint || exit 1
 
 shopt -s nullglob
 shells=(scripts/*.sh tools/*.sh .ci/run)
-pythons=(scripts/*.py tools/*.py tests/*/*.py)
+pythons=(scripts/*.py tools/*.py tools/*/*.py tests/*/*.py)
 mapfile -t sources < <(scripts/sources.sh)
 
 check_shells() {
