@@ -326,13 +326,13 @@ on_signal() {
     [ -z "$child" ] || kill -TERM "$child" 2>/dev/null
 }
 
-# Reads from the log: o_direct, the tokens generated, the last error, and the peak that the engine saw at its end, which samples
+# Reads from the log: o_direct, the tokens generated, the error, and the peak that the engine saw at its end, which samples
 # of a short run miss.
 read_log() {
     o_direct=-1
     generated=
     generation=
-    last_error=
+    cli_error=
     { while read -r line; do
         case $line in
         moe-stream:*' o_direct=1') o_direct=1 ;;
@@ -347,7 +347,9 @@ read_log() {
             peak_mib=${peak_mib%% MiB*}
             largest peak_rss $((peak_mib * 1024))
             ;;
-        error:*) last_error=${line#error: } ;;
+        error:*) cli_error=${line#error: } ;;
+        note:* | memory:* | progress:* | '') ;;
+        *) cli_error=${cli_error:-$line} ;; # a wrong command line is explained without a word before it
         esac
     done <"$out.log"; } 2>/dev/null
 }
@@ -359,7 +361,7 @@ judge() {
         status=$interrupted
         complaint='interrupted; what was recorded until then is kept'
     elif [ "$status" -ne 0 ]; then
-        complaint="bmoe-cli ended with status $status: ${last_error:-see $out.log}"
+        complaint="bmoe-cli ended with status $status: ${cli_error:-it said nothing}"
     elif [ "$o_direct" = 0 ]; then
         status=3
         complaint="experts were read through the page cache (o_direct=0), so this measured memory as much as storage: put the \
