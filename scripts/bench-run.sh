@@ -444,14 +444,14 @@ resolved=$(readlink -f "$model") || fail "the path of the model $model cannot be
 refuse_fuse "$resolved"
 rm -f "$out.csv" "$out.log" "$out.txt" "$out.metrics" "$out.pid"
 { true >"$out.log"; } 2>/dev/null || fail "$out.log cannot be written: give a name in a folder that exists and can be written"
-trap 'rm -f "$out.pid"' EXIT
-printf '%s\n' $$ >"$out.pid"
 
 child=
 interrupted=0
+trap 'rm -f "$out.pid"' EXIT
 trap 'on_signal 130' INT
 trap 'on_signal 143' TERM
 trap 'on_signal 129' HUP
+printf '%s\n' $$ >"$out.pid" # last: whoever reads it may send a signal
 
 mem_floor=-1 mem_end=-1 cpu_temp_max=-1 freq_min=-1 psi_cpu=-1 psi_memory=-1 psi_io=-1
 majflt=-1 peak_rss=-1 battery_temp_max=-1 samples=0

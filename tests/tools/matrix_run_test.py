@@ -66,6 +66,7 @@ class Matrix(unittest.TestCase):
         self.assertEqual(self.records(), records)
 
     def test_an_interrupted_matrix_goes_on_where_it_stopped(self):
+        self.write("tokens = 500")
         process = subprocess.Popen(self.command("--short"), stderr=subprocess.PIPE, text=True, start_new_session=True,
                                    env=os.environ | {"PATH": fast_sleep(self.scratch)})
         second = self.out / "runs" / "0002-cache-mb-8-forward-1.pid"
