@@ -78,6 +78,50 @@ TEST(CliSession, AnswersMessagesAsAChatDoes) {
     }
 }
 
+TEST(CliSession, NoThinkIsForAllRequestsOfASession) {
+    const bmoe::test::Scratch scratch;
+    const std::string err = scratch.file("stderr");
+    const json messages = {{{"role", "user"}, {"content", kPrompt}}};
+    const struct {
+        const std::string *source;  // of the template
+        const char *note;
+    } cases[] = {{&kReasoningTemplate, nullptr},
+                 {&kPlainTemplate, "--no-think has no effect: the model's chat template has no way"},
+                 {nullptr, "--no-think has no effect: the model has no chat template"}};
+    for (const auto &of : cases) {
+        std::string model = kDemo;
+        if (of.source != nullptr) {
+            model = scratch.file("chat.gguf");
+            copy_with_chat_template(kDemo, model, *of.source);
+        }
+        SessionProcess run(session("--no-think 2>" + quoted(err), model));
+        const json notes = run.next("BMOE_READY").body["notes"];
+        for (int i = 0; i < 2; ++i) {
+            of.source != nullptr
+                ? run.send({{"op", "generate"}, {"id", "a"}, {"messages", messages}, {"max_tokens", 6}})
+                : run.send(generate("a", kPrompt, 6));
+            std::string text;
+            OutputLine line = run.next();
+            for (; line.word == "BMOE_PROGRESS"; line = run.next()) {
+                EXPECT_NE(line.body["phase"], "reasoning");
+                text += line.body["phase"] == "text" ? line.body["delta"].get<std::string>() : "";
+            }
+            EXPECT_EQ(line.word, "BMOE_DONE") << line.body;
+            EXPECT_FALSE(text.empty());
+        }
+        run.close_input();
+        EXPECT_EQ(run.wait(), 0);
+        const std::string said = run_command("cat " + quoted(err)).out;
+        const size_t at = said.find("--no-think");
+        EXPECT_EQ(at == std::string::npos, of.note == nullptr) << said;
+        EXPECT_EQ(said.find("--no-think", at + 1), std::string::npos) << "once: " << said;
+        if (of.note != nullptr) {
+            EXPECT_THAT(said, HasSubstr(of.note));
+            EXPECT_THAT(notes.dump(), HasSubstr("--no-think"));
+        }
+    }
+}
+
 TEST(CliSession, LoadsAndSaysWhatItRuns) {
     SessionProcess run(session());
     double progress = 0;

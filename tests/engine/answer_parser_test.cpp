@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "tests/engine/llama_templates.h"
 
 namespace bmoe::engine::test {
@@ -11,6 +14,8 @@ struct Answer {
     std::string reasoning;
     std::string content;
     ChatMessage message;
+    bool broke_format = false;
+    bool ended = false;
 };
 
 // As a model writes it, in pieces of a few bytes.
@@ -27,6 +32,8 @@ Answer read(const ChatTemplate &chat, const std::string &text, size_t piece) {
     }
     take(parser.finish());
     answer.message = parser.message();
+    answer.broke_format = parser.broke_format();
+    answer.ended = parser.ended();
     return answer;
 }
 

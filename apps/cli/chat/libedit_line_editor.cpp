@@ -145,7 +145,11 @@ Input LibeditLineEditor::why_nothing() {
     if (last_event_ != TerminalInput::Event::kSignal) {
         return Input::kEnd;
     }
-    return input_.signal() == SIGINT ? Input::kInterrupt : Input::kTerminated;
+    if (input_.signal() != SIGINT) {
+        return Input::kTerminated;
+    }
+    const LineInfoW *typed = el_wline(editor_.get());
+    return typed->lastchar == typed->buffer ? Input::kInterrupt : Input::kDropped;
 }
 
 void LibeditLineEditor::remember(const std::string &message) {
