@@ -138,19 +138,20 @@ TEST_F(Chat, CtrlCAfterCtrlCEndsItWithTheSummary) {
 
 TEST_F(Chat, CtrlCWhileAnAnswerIsStillStoppingEndsItWithTheSummary) {
     // An answer stops within a layer's work, which here waits for slow reads.
-    const std::string slow =
-        "env LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) +
-        " BMOE_FAULT_PATH=größe BMOE_FAULT_KIND=slow BMOE_FAULT_DELAY_MS=500 BMOE_FAULT_AFTER=400 ";
-    Terminal terminal(slow + plain("--io-engine lanes --lookahead 0"));
+    const std::string slow = "env LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) +
+                             " BMOE_FAULT_PATH=größe BMOE_FAULT_KIND=slow BMOE_FAULT_DELAY_MS=20 BMOE_FAULT_AFTER=200 ";
+    Terminal terminal(slow + plain("--cache-mb 0 --io-engine lanes --ubatch 64 --progress"));
     terminal.read_until(kPrompt);
     std::string message;
     for (int i = 0; i < 40; ++i) {
         message += "And the king said unto him, " + std::to_string(i) + ". ";
     }
     terminal.type(message + "\r");
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    terminal.read_until("progress: phase=prompt tokens=64 ");
+    // So that the next ubatch has begun, and is still in its first layer.
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
     terminal.signal(SIGINT);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
     terminal.signal(SIGINT);
     terminal.read_until("generation: 0 tokens");
     EXPECT_EQ(terminal.wait(), 128 + SIGINT);

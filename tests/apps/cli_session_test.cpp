@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
+#include <sstream>
 
 #include "tests/apps/chat_model.h"
 #include "tests/apps/run_command.h"
@@ -120,6 +122,38 @@ TEST(CliSession, NoThinkIsForAllRequestsOfASession) {
             EXPECT_THAT(notes.dump(), HasSubstr("--no-think"));
         }
     }
+}
+
+// The model writes no name of a recipient, with which answers of this format begin.
+TEST(CliSession, AnAnswerThatBreaksItsFormatIsThereWithANote) {
+    std::ifstream in(std::string(BMOE_TEMPLATES) + "/meetkai-functionary-medium-v3.2.jinja");
+    std::ostringstream source;
+    source << in.rdbuf();
+    if (source.str().empty()) GTEST_SKIP();
+    const bmoe::test::Scratch scratch;
+    const std::string model = scratch.file("chat.gguf");
+    const std::string err = scratch.file("stderr");
+    copy_with_chat_template(kDemo, model, source.str());
+    const auto notes_in = [](const std::string &said) {
+        const size_t at = said.find("note: the answer breaks the model's chat format");
+        return at == std::string::npos ? 0 : said.find("note: the answer breaks", at + 1) == std::string::npos ? 1 : 2;
+    };
+
+    SessionProcess run(session("2>" + quoted(err), model));
+    const json messages = {{{"role", "user"}, {"content", kPrompt}}};
+    run.send({{"op", "generate"}, {"id", "a"}, {"messages", messages}, {"max_tokens", 12}});
+    std::string text;
+    EXPECT_EQ(run.answer(&text).word, "BMOE_DONE");
+    run.close_input();
+    EXPECT_EQ(run.wait(), 0);
+    EXPECT_EQ(notes_in(run_command("cat " + quoted(err)).out), 1);
+
+    const Finished chat = run_command(
+        quoted(BMOE_CLI) + " -m " + quoted(model) +
+        " --moe-stream --cache-mb 2 --no-warm-start -t 1 -c 1024 --ubatch 64 -n 12 --chat -p " + quoted(kPrompt));
+    EXPECT_GT(text.size(), 0U);
+    EXPECT_EQ(chat.out, text + "\n");
+    EXPECT_EQ(notes_in(chat.err), 1) << chat.err;
 }
 
 TEST(CliSession, LoadsAndSaysWhatItRuns) {

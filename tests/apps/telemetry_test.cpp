@@ -556,7 +556,7 @@ std::vector<size_t> prompt_tokens_of(const Table &csv) {
 }
 
 TEST_F(Telemetry, EachMessageOfAConversationIsATurn) {
-    Terminal terminal(chat("-n 300"));
+    Terminal terminal(chat("-n 150"));
     for (const char *message : {"And the king said", "What said he?", "And then?"}) {
         terminal.read_until("> ");
         terminal.type(message + std::string("\r"));
@@ -576,7 +576,7 @@ TEST_F(Telemetry, EachMessageOfAConversationIsATurn) {
     EXPECT_EQ(csv.rows.back().at("turn"), "2");
     const auto steps = csv.of_kind("token").size();
     EXPECT_GT(steps, 2U);
-    EXPECT_LT(steps, 3U * 299);
+    EXPECT_LT(steps, 3U * 149);
     const std::string err = read_file(err_);
     EXPECT_THAT(err, HasSubstr("(stopped"));
     const auto forms = expect_documented(figures_of(err), "stderr");

@@ -148,8 +148,7 @@ Input LibeditLineEditor::why_nothing() {
     if (input_.signal() != SIGINT) {
         return Input::kTerminated;
     }
-    const LineInfoW *typed = el_wline(editor_.get());
-    return typed->lastchar == typed->buffer ? Input::kInterrupt : Input::kDropped;
+    return drops_text_ ? Input::kDropped : Input::kInterrupt;
 }
 
 void LibeditLineEditor::remember(const std::string &message) {
@@ -199,6 +198,8 @@ int LibeditLineEditor::next_character(EditLine *editor, wchar_t *character) {
         char byte = 0;
         self.last_event_ = self.input_.next(byte);
         if (self.last_event_ != TerminalInput::Event::kByte) {
+            const LineInfoW *typed = el_wline(editor);  // nothing is left of it once this has returned
+            self.drops_text_ = typed->lastchar != typed->buffer;
             return self.last_event_ == TerminalInput::Event::kEnd ? 0 : -1;
         }
         const size_t n = std::mbrtowc(character, &byte, 1, &self.decoding_);
