@@ -8,13 +8,14 @@ scripts/setup.sh build test lint || exit 1
 
 shopt -s nullglob
 shells=(scripts/*.sh tools/*.sh .ci/run)
-pythons=(scripts/*.py tools/*.py tests/*/*.py)
+pythons=(scripts/*.py tools/bmoe-* tools/*.py tools/*/*.py tests/*/*.py)
 mapfile -t sources < <(scripts/sources.sh)
 
 check_shells() {
     local file bad=0
     for file in "${shells[@]}"; do
         bash -n "$file" || bad=1
+        [ "$(head -n 1 "$file")" != '#!/bin/sh' ] || sh -n "$file" || bad=1
     done
     return $bad
 }
@@ -31,7 +32,7 @@ step() {
     "$@" || failed+=("$name")
 }
 
-step 'bash -n' check_shells
+step 'bash -n, sh -n' check_shells
 step 'py_compile' check_pythons
 step 'clang-format (`make format` repairs)' clang-format --dry-run -Werror "${sources[@]}"
 step 'g++ warnings' scripts/build.sh lint bmoe_objects

@@ -13,8 +13,9 @@ set -euo pipefail
 build=(make g++:g++ cmake:cmake ninja-build:ninja ccache:ccache git:git pkg-config:pkg-config libcli11-dev
     nlohmann-json3-dev libedit-dev liburing-dev libgtest-dev libbenchmark-dev python3-numpy)
 fetch=(git:git npm:npm ca-certificates)
-# The asan tests and the fuzzers are built with clang; its sanitizer runtimes are a package of their own.
-test=(libfuse3-dev fuse3 clang libclang-rt-dev)
+# The asan tests and the fuzzers are built with clang; its sanitizer runtimes are a package of their own. scripts/bench-run.sh is
+# run under the shells and commands of small systems.
+test=(libfuse3-dev fuse3 clang libclang-rt-dev busybox mksh toybox)
 lint=(clang clang-format clang-tidy)
 
 wanted=()

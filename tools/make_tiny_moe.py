@@ -465,8 +465,8 @@ def metadata(case):
     return kv | case.kv
 
 
-def add_tokenizer(writer, n_vocab):
-    """A byte-level BPE vocabulary: 256 bytes, a few merges, two control tokens."""
+def vocabulary():
+    """A byte-level BPE: tokens for the 256 bytes and a few merges, and the merges."""
     # GPT-2's way to write bytes: printable ones as they are, the others as letters from U+0100 on
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     other = [b for b in range(256) if b not in printable]
@@ -474,7 +474,11 @@ def add_tokenizer(writer, n_vocab):
     space = chr(0x100 + other.index(ord(" ")))
     merges = ["h e", f"{space} t", f"{space}t he", "i n", "e r", "o n", f"{space} a", "r e",
               "a n", "o r", "e n", f"{space} s", "t i", "in g"]
-    tokens += [m.replace(" ", "") for m in merges]
+    return tokens + [m.replace(" ", "") for m in merges], merges
+
+
+def add_tokenizer(writer, n_vocab):
+    tokens, merges = vocabulary()
     n_normal = len(tokens)
     tokens += ["<|endoftext|>", "<|im_end|>"]
     assert len(tokens) == n_vocab

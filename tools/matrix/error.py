@@ -1,0 +1,2 @@
+class MatrixError(Exception):
+    """What cannot be done, as a sentence for the user."""
