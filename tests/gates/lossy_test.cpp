@@ -1,16 +1,13 @@
 // Lossy routing on whole models: at its neutral values it changes no bit, and what it forgoes stays within what was allowed.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <string_view>
 
 #include "backend/route_observer.h"
 #include "cache/slot_pool.h"
-#include "ggml-backend.h"
-#include "tests/gates/run_model.h"
+#include "gates/run_model.h"
 
 namespace bmoe::gates {
 namespace {
@@ -86,9 +83,7 @@ class WithoutDropped {
     }
 
     // Weights are [1, top_k, tokens] or [top_k, tokens].
-    static int64_t tokens_of(const ggml_tensor &weights) {
-        return weights.ne[0] == 1 ? weights.ne[2] : weights.ne[1];
-    }
+    static int64_t tokens_of(const ggml_tensor &weights) { return weights.ne[0] == 1 ? weights.ne[2] : weights.ne[1]; }
 
     std::vector<std::vector<int32_t>> used_;
     size_t next_ = 0;
@@ -143,7 +138,10 @@ TEST_P(Lossy, ForgoesNoMoreThanItMay) {
         } else if (counters.unweighted == 0) {
             EXPECT_GT(counters.dropped, 0U);
         }
-        fprintf(stderr, "XX %s routed %d dropped %d subst %d searched %d unscored %d unweighted %d visits %d\n", GetParam().c_str(), (int)counters.routed, (int)counters.dropped, (int)counters.substituted, (int)counters.searched, (int)counters.unscored, (int)counters.unweighted, (int)counters.visits);
+        if (counters.unweighted == 0) {
+            // Where experts are selected by groups, some scores do not explain the selection.
+            EXPECT_LT(counters.unscored, counters.searched) << lossy.describe();
+        }
     }
 }
 
