@@ -34,18 +34,12 @@ std::vector<Candidate> by_frequency(const gguf::ModelFile &model, std::span<cons
 }  // namespace
 
 CacheWarmer::CacheWarmer(const gguf::ModelFile &model, cache::ExpertCache &cache, io::ReadPool &pool,
-                         std::span<const float> frequencies, uint64_t most_bytes)
+                         std::span<const float> frequencies)
     : model_(model), cache_(cache), pool_(pool) {
-    uint64_t bytes = 0;
     for (const Candidate &candidate : by_frequency(model, frequencies)) {
-        const uint64_t more = model.expert_layers()[candidate.id.layer].bytes_per_expert();
-        if (bytes + more > most_bytes) {
-            break;
-        }
         // Where the slots of one size are used up, those of another may not be.
         if (cache::Slot *slot = cache.reserve(candidate.id); slot != nullptr) {
             slots_.push_back(slot);
-            bytes += more;
         }
     }
     plan_reads();

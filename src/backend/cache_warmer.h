@@ -24,10 +24,10 @@ struct WarmReport {
 // pool anything that does not end by itself.
 class CacheWarmer {
   public:
-    // Takes free slots for experts, those of the largest `frequencies` first (layer after layer; those of 0 are left out), up
-    // to `most_bytes` of experts, and queues their reads at low priority. `model`, `cache` and `pool` must outlive it.
+    // Takes free slots for experts, those of the largest `frequencies` first (layer after layer; those of 0 are left out),
+    // and queues their reads at low priority. `model`, `cache` and `pool` must outlive it.
     CacheWarmer(const gguf::ModelFile &model, cache::ExpertCache &cache, io::ReadPool &pool,
-                std::span<const float> frequencies, uint64_t most_bytes);
+                std::span<const float> frequencies);
     ~CacheWarmer();
     CacheWarmer(const CacheWarmer &) = delete;
     CacheWarmer &operator=(const CacheWarmer &) = delete;

@@ -138,11 +138,11 @@ std::vector<float> ExpertStore::learned_frequencies() const {
     return policy != nullptr ? policy->frequencies() : learned_;
 }
 
-void ExpertStore::start_warming(std::span<const float> frequencies, uint64_t most_bytes,
+void ExpertStore::start_warming(std::span<const float> frequencies,
                                 std::function<void(const WarmReport &)> on_finished) {
     cache_->start_from(frequencies);
     on_warmed_ = std::move(on_finished);
-    warmer_ = std::make_unique<CacheWarmer>(model_, *cache_, pool_, frequencies, most_bytes);
+    warmer_ = std::make_unique<CacheWarmer>(model_, *cache_, pool_, frequencies);
 }
 
 void ExpertStore::end_warming() {

@@ -99,11 +99,10 @@ class ExpertStore {
     // none ever counted it.
     std::vector<float> learned_frequencies() const;
 
-    // Starts from the `frequencies` of an earlier run (cache::Policy::frequencies): the policy takes them over, and up to
-    // `most_bytes` of the experts used most are read into free slots, from now on until the first visit. `on_finished` is then
-    // called, on the thread that decodes. After set_cache() and before the first visit; the next set_cache() ends it.
-    void start_warming(std::span<const float> frequencies, uint64_t most_bytes,
-                       std::function<void(const WarmReport &)> on_finished);
+    // Starts from the `frequencies` of an earlier run (cache::Policy::frequencies): the policy takes them over, and the experts
+    // used most are read into free slots, from now on until the first visit. `on_finished` is then called, on the thread that
+    // decodes. After set_cache() and before the first visit; the next set_cache() ends it.
+    void start_warming(std::span<const float> frequencies, std::function<void(const WarmReport &)> on_finished);
     uint64_t warmed_bytes() const { return warmed_bytes_; }  // of experts that became resident that way
     // Experts of decoded tokens are those of `replay` from now on, not the router's. Not during a decode.
     void set_route_replay(std::unique_ptr<RouteReplay> replay);

@@ -33,7 +33,7 @@ void resize_cache(Engine &engine, uint64_t bytes, cache::PolicyKind policy,
     const std::vector<float> frequencies = store->learned_frequencies();
     store->set_cache(wanted, policy);
     if (!frequencies.empty() && wanted > 0) {
-        store->start_warming(frequencies, wanted, [on_note](const backend::WarmReport &report) {
+        store->start_warming(frequencies, [on_note](const backend::WarmReport &report) {
             if (report.failed > 0 && on_note) {
                 on_note(cat(report.failed,
                             " experts could not be read back into the resized cache; the first: ", report.error));

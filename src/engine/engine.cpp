@@ -108,7 +108,7 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     store_->set_route_observer(options.route_observer);
     store_->pool().set_observer(options.read_observer);
     if (options.warm_start) {
-        warm_start_ = WarmStart::begin(options, report_.plan, *store_);
+        warm_start_ = WarmStart::begin(options, *store_);
     }
     const auto start = std::chrono::steady_clock::now();
     LoadedModel loaded = load_streamed(options, *file_, *store_, overrides_, LoadMode::kRead);

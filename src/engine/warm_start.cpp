@@ -1,6 +1,5 @@
 #include "engine/warm_start.h"
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
@@ -25,27 +24,12 @@ std::string file_name(uint64_t fingerprint) {
     return name;
 }
 
-// While weights are loaded, llama.cpp passes those that it rearranges through a buffer of the size of the largest. The plan
-// has no item for it, but the context, which is made later, leaves its memory free until then.
-uint64_t most_bytes(const cache::MemoryPlan &plan, backend::ExpertStore &store) {
-    uint64_t buffer = 0;
-    for (const gguf::Tensor &tensor : store.model().tensors()) {
-        if (store.bank(tensor.info.name) == nullptr) {
-            buffer = std::max(buffer, tensor.info.bytes);
-        }
-    }
-    const uint64_t unused = plan.items.kv + plan.items.compute;
-    const uint64_t missing = buffer > unused ? buffer - unused : 0;
-    return plan.slots > missing ? plan.slots - missing : 0;
-}
-
 }  // namespace
 
 WarmStart::WarmStart(std::string path, bool in_cache_folder, cache::ProfileKey key, Note note)
     : path_(std::move(path)), in_cache_folder_(in_cache_folder), key_(std::move(key)), note_(std::move(note)) {}
 
-std::unique_ptr<WarmStart> WarmStart::begin(const Options &options, const cache::MemoryPlan &plan,
-                                            backend::ExpertStore &store) {
+std::unique_ptr<WarmStart> WarmStart::begin(const Options &options, backend::ExpertStore &store) {
     const Note note = [on_note = options.on_note](const std::string &line) {
         if (on_note) {
             on_note("warm start: " + line);
@@ -73,7 +57,7 @@ std::unique_ptr<WarmStart> WarmStart::begin(const Options &options, const cache:
         note(profile.problem + "; the cache starts empty");
     }
     if (!profile.frequencies.empty()) {
-        store.start_warming(profile.frequencies, most_bytes(plan, store), [note](const backend::WarmReport &report) {
+        store.start_warming(profile.frequencies, [note](const backend::WarmReport &report) {
             if (report.failed > 0) {
                 note(
                     cat(report.failed, " reads failed, their experts are not in the cache; the first: ", report.error));

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "backend/expert_store.h"
-#include "cache/memory_plan.h"
 #include "cache/profile.h"
 #include "engine/options.h"
 
@@ -17,8 +16,7 @@ class WarmStart {
     // Reads the profile of the store's model and starts to fill the cache by it; see ExpertStore::start_warming(). What goes
     // wrong is a line to options.on_note, now or later, and no error. nullptr if the store's cache has no use for a profile,
     // or the file must not be written to.
-    static std::unique_ptr<WarmStart> begin(const Options &options, const cache::MemoryPlan &plan,
-                                            backend::ExpertStore &store);
+    static std::unique_ptr<WarmStart> begin(const Options &options, backend::ExpertStore &store);
 
     // Writes what the cache has learned to the profile.
     void save(const backend::ExpertStore &store) const noexcept;
