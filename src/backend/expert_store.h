@@ -85,7 +85,6 @@ class ExpertStore {
 
     // The bank of this name, or nullptr.
     BankRef *bank(std::string_view tensor);
-    const std::vector<BankRef> &banks() const { return banks_; }
 
     // Bytes of staging memory that set_cache will map.
     uint64_t staging_bytes() const;

@@ -1,9 +1,7 @@
 #include "engine/dense_residency.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,15 +21,9 @@ double dense_resident_fraction(const Engine &engine) {
         })) {
         return -1;
     }
-    std::set<std::string_view> banks;
-    for (const gguf::ExpertLayer &layer : file.expert_layers()) {
-        for (const gguf::Bank &bank : layer.banks) {
-            banks.insert(bank.tensor);
-        }
-    }
     telemetry::PageCount all;
     for (const auto &[name, tensor] : llama_internal_get_tensor_map(engine.model())) {
-        if (banks.count(name) > 0 || tensor->data == nullptr) {
+        if (file.is_bank(name) || tensor->data == nullptr) {
             continue;
         }
         const auto count = telemetry::count_resident_pages(tensor->data, ggml_nbytes(tensor));

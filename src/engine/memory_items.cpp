@@ -37,7 +37,7 @@ uint64_t most_while_loading(const Options &options, const ContextSetting &settin
         options.repack && (setting.store == nullptr || options.dense_weights == DenseWeights::kAnon);
     std::vector<uint64_t> sizes;
     for (const gguf::Tensor &tensor : setting.file->tensors()) {
-        if (setting.store == nullptr || setting.store->bank(tensor.info.name) == nullptr) {
+        if (setting.store == nullptr || !setting.file->is_bank(tensor.info.name)) {
             sizes.push_back(tensor.info.bytes);
         }
     }

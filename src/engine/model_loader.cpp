@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "backend/expert_store.h"
 #include "backend/ggml_device.h"
@@ -58,15 +57,10 @@ void note_resident_banks(const Options &options, const std::set<const gguf::Bank
 constexpr const char *kDenseTensors = "^(?!blk\\.[0-9]+\\.ffn_.+_(ch)?exps\\.weight$)";
 
 // Reads all that is not an expert into the page cache.
-void warm_up(const Options &options, const gguf::ModelFile &file, const backend::ExpertStore &store,
-             const gguf::ModelMapping &mapping) {
-    std::set<std::string_view> banks;
-    for (const backend::BankRef &bank : store.banks()) {
-        banks.insert(bank.bank->tensor);
-    }
+void warm_up(const Options &options, const gguf::ModelFile &file, const gguf::ModelMapping &mapping) {
     uint64_t done = 0;
     for (const gguf::Tensor &tensor : file.tensors()) {
-        if (banks.count(tensor.info.name) > 0) {
+        if (file.is_bank(tensor.info.name)) {
             continue;
         }
         const io::ReadStatus status = mapping.sweep(tensor);
@@ -90,7 +84,7 @@ LoadedModel load_streamed(const Options &options, const gguf::ModelFile &file, b
     const bool maps = options.dense_weights != DenseWeights::kAnon;
     const auto mapping = maps && mode == LoadMode::kRead ? std::make_shared<gguf::ModelMapping>(file) : nullptr;
     if (options.dense_weights == DenseWeights::kWarm && mapping != nullptr) {
-        warm_up(options, file, store, *mapping);
+        warm_up(options, file, *mapping);
     }
     LoadedModel loaded;
     gguf::VirtualGguf source(file, reader, [&](const gguf::Tensor &tensor, const void *dst) {

@@ -39,6 +39,11 @@ ModelFile::ModelFile(std::vector<Shard> shards) {
             cat(shards_.front()->path(), ": has no metadata key 'general.architecture'; it is not a language model"));
     }
     layers_ = find_expert_layers(tensors_, shards_.front()->path());
+    for (const ExpertLayer &layer : layers_) {
+        for (const Bank &bank : layer.banks) {
+            banks_.insert(bank.tensor);
+        }
+    }
     check_expert_count();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "gguf/expert_layers.h"
@@ -31,6 +32,7 @@ class ModelFile {
     const std::vector<Tensor> &tensors() const { return tensors_; }  // by shard, then as in its header
     const Tensor *find(std::string_view name) const;
     const std::vector<ExpertLayer> &expert_layers() const { return layers_; }  // by block, "exps" before "chexps"
+    bool is_bank(std::string_view tensor) const { return banks_.count(tensor) > 0; }  // of routed experts
 
     std::string architecture() const;
     uint32_t expert_used_count() const;  // largest top-k of any layer; 0 for a model without experts
@@ -53,6 +55,7 @@ class ModelFile {
     std::vector<Tensor> tensors_;
     std::vector<ExpertLayer> layers_;
     std::unordered_map<std::string_view, size_t> index_;  // name to place in tensors_
+    std::unordered_set<std::string_view> banks_;          // names in layers_
     std::string io_note_;
     uint32_t expert_used_override_ = 0;  // 0: the metadata's
 };

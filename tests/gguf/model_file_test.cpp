@@ -49,6 +49,19 @@ TEST_F(ModelFileTest, FindsTensorsByName) {
     EXPECT_EQ(model->find("blk.7.ffn_up.weight"), nullptr);
 }
 
+TEST_F(ModelFileTest, KnowsWhichTensorsAreBanks) {
+    for (const GgufWriter &writer : {test::moe_model(), test::merged_gate_up_model()}) {
+        const auto model = open(writer);
+        uint64_t dense = 0;
+        for (const Tensor &tensor : model->tensors()) {
+            dense += model->is_bank(tensor.info.name) ? 0 : tensor.info.bytes;
+        }
+        EXPECT_EQ(dense, model->dense_bytes());
+        EXPECT_TRUE(model->is_bank(model->expert_layers().front().banks.front().tensor));
+        EXPECT_FALSE(model->is_bank("blk.7.ffn_up.weight"));
+    }
+}
+
 TEST_F(ModelFileTest, ReadsAHeaderLargerThanTheFirstRead) {
     GgufWriter writer = test::moe_model();
     writer.string_array("many", std::vector<std::string>(200000, std::string(200, 'x')));
