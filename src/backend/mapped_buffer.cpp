@@ -1,10 +1,9 @@
 #include "backend/mapped_buffer.h"
 
-#include <sys/mman.h>
-
 #include <cstring>
 #include <utility>
 
+#include "backend/reserved_buffer.h"
 #include "ggml-backend-impl.h"
 
 namespace bmoe::backend {
@@ -13,68 +12,34 @@ namespace {
 
 thread_local std::shared_ptr<const gguf::ModelMapping> loading;
 
-// ggml gives every tensor an address in its buffer before it shows it to init_tensor: reserved ones, closed to every access.
-struct MappedBuffer {
-    std::shared_ptr<const gguf::ModelMapping> mapping;
-    void *base = nullptr;
-    size_t size = 0;
+class MappedTensors : public ReservedContents {
+  public:
+    explicit MappedTensors(std::shared_ptr<const gguf::ModelMapping> mapping) : mapping_(std::move(mapping)) {}
+
+    ggml_status place(ggml_tensor &tensor) override {
+        if (tensor.view_src != nullptr) {
+            return GGML_STATUS_SUCCESS;  // points into another tensor already
+        }
+        const std::byte *data = mapping_->find(tensor.name);
+        if (data == nullptr) {
+            return GGML_STATUS_FAILED;
+        }
+        tensor.data = const_cast<std::byte *>(data);
+        return GGML_STATUS_SUCCESS;
+    }
+
+    void read(const ggml_tensor &tensor, void *data, size_t offset, size_t size) const override {
+        std::memcpy(data, static_cast<const std::byte *>(tensor.data) + offset, size);
+    }
+
+  private:
+    std::shared_ptr<const gguf::ModelMapping> mapping_;
 };
-
-MappedBuffer &mapped(ggml_backend_buffer_t buffer) { return *static_cast<MappedBuffer *>(buffer->context); }
-
-void free_buffer(ggml_backend_buffer_t buffer) {
-    MappedBuffer &own = mapped(buffer);
-    munmap(own.base, own.size);
-    delete &own;
-}
-
-void *buffer_base(ggml_backend_buffer_t buffer) { return mapped(buffer).base; }
-
-ggml_status init_tensor(ggml_backend_buffer_t buffer, ggml_tensor *tensor) {
-    if (tensor->view_src != nullptr) {
-        return GGML_STATUS_SUCCESS;  // points into another tensor already
-    }
-    const std::byte *data = mapped(buffer).mapping->find(tensor->name);
-    if (data == nullptr) {
-        return GGML_STATUS_FAILED;
-    }
-    tensor->data = const_cast<std::byte *>(data);
-    return GGML_STATUS_SUCCESS;
-}
-
-// The file is there already.
-void set_tensor(ggml_backend_buffer_t, ggml_tensor *, const void *, size_t, size_t) {}
-
-void memset_tensor(ggml_backend_buffer_t, ggml_tensor *, uint8_t, size_t, size_t) {}
-
-void get_tensor(ggml_backend_buffer_t, const ggml_tensor *tensor, void *data, size_t offset, size_t size) {
-    std::memcpy(data, static_cast<const std::byte *>(tensor->data) + offset, size);
-}
-
-void clear_buffer(ggml_backend_buffer_t, uint8_t) {}
 
 const char *type_name(ggml_backend_buffer_type_t) { return "bmoe page cache"; }
 
 ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size) {
-    if (loading == nullptr) {
-        return nullptr;
-    }
-    auto own = std::make_unique<MappedBuffer>();
-    own->mapping = loading;
-    own->size = size > 0 ? size : 1;
-    own->base = mmap(nullptr, own->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (own->base == MAP_FAILED) {
-        return nullptr;
-    }
-    ggml_backend_buffer_i interface {};
-    interface.free_buffer = free_buffer;
-    interface.get_base = buffer_base;
-    interface.init_tensor = init_tensor;
-    interface.memset_tensor = memset_tensor;
-    interface.set_tensor = set_tensor;
-    interface.get_tensor = get_tensor;
-    interface.clear = clear_buffer;
-    return ggml_backend_buffer_init(type, interface, own.release(), size);
+    return loading != nullptr ? make_reserved_buffer(type, size, std::make_unique<MappedTensors>(loading)) : nullptr;
 }
 
 // That of GGUF files.
