@@ -94,6 +94,9 @@ class WithoutDropped {
 // Models that keep their routing: their routers' weights are applied before the experts, or to groups of them.
 bool keeps_its_routing(const std::string &model) { return model.rfind("llama4", 0) == 0; }
 
+// Models whose experts see a projection of what the router sees: it cannot be found from that.
+bool has_latent_experts(const std::string &model) { return model == "nemotron_h_moe.gguf" || model == "kimi-k3.gguf"; }
+
 class Lossy : public testing::TestWithParam<std::string> {};
 
 TEST_P(Lossy, ChangesNothingAtItsNeutralValues) {
@@ -140,7 +143,7 @@ TEST_P(Lossy, ForgoesNoMoreThanItMay) {
         }
         if (counters.unweighted == 0) {
             // Where experts are selected by groups, some scores do not explain the selection.
-            EXPECT_LT(counters.unscored, counters.searched) << lossy.describe();
+            EXPECT_EQ(counters.unscored < counters.searched, !has_latent_experts(GetParam())) << lossy.describe();
         }
     }
 }
