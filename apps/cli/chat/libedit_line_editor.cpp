@@ -145,10 +145,7 @@ Input LibeditLineEditor::why_nothing() {
     if (last_event_ != TerminalInput::Event::kSignal) {
         return Input::kEnd;
     }
-    if (input_.signal() != SIGINT) {
-        return Input::kTerminated;
-    }
-    return drops_text_ ? Input::kDropped : Input::kInterrupt;
+    return ended_by(input_.signal(), drops_text_);
 }
 
 void LibeditLineEditor::remember(const std::string &message) {
