@@ -29,7 +29,7 @@ def warm_up(rates, steps):
     for block, rate in enumerate(rates[:len(rates) // 2]):
         if rate >= wanted:
             return max(least, block * BLOCK), "first tokens" if block == 0 else "until the hit rate settled"
-    return len(rates) // 2 * BLOCK, "half of the run, the hit rate had not settled"
+    return len(rates) // 2 * BLOCK, "half of the run, the hit rate settled no earlier"
 
 
 def climb(rates):
