@@ -90,8 +90,8 @@ def bounds(cells):
         for run in cell.runs:
             bound = run.log.bound
             if bound:
-                rows.append((cell.label, f"{run.direction} {run.record['round']}", figure(bound.compute_s, 2, 1e3),
-                             figure(bound.io_s, 2, 1e3), bound.by, figure(bound.reached_percent, 0, 1.0, " %")))
+                rows.append((cell.label, f"{run.direction} {run.record['round']}", figure(bound.compute_s, 1, 1e3),
+                             figure(bound.io_s, 1, 1e3), bound.by, figure(bound.reached_percent, 0, 1.0, " %")))
     return table(("cell", "pass", "compute, ms/token", "I/O, ms/token", "bound by", "reached"), rows) if rows else ""
 
 
