@@ -1,16 +1,12 @@
 """bmoe-analyze as a command."""
 
 import argparse
-import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-from analyze import cells, folder, report, verdicts
+from analyze import cells, folder, matplotlib_python, report, verdicts
 from analyze.error import AnalyzeError
-
-_DEBIAN_PYTHON = "/usr/bin/python3"
 
 
 def _arguments(argv):
@@ -24,22 +20,13 @@ def _arguments(argv):
     return parser.parse_args(argv)
 
 
-def _use_python_with_matplotlib(argv):
-    """The Python first on PATH may lack what Debian's has."""
-    if importlib.util.find_spec("matplotlib") or not os.access(_DEBIAN_PYTHON, os.X_OK) or os.environ.get("BMOE_ANALYZE_AGAIN"):
-        return
-    if subprocess.run([_DEBIAN_PYTHON, "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0:
-        program = str(Path(__file__).resolve().parents[1] / "bmoe-analyze")
-        os.execve(_DEBIAN_PYTHON, [_DEBIAN_PYTHON, program, *argv], {**os.environ, "BMOE_ANALYZE_AGAIN": "1"})
-
-
 def _write(out, files, found, judged):
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (out / name).write_text(text, encoding="utf-8")
-        if importlib.util.find_spec("matplotlib") is None:
+        if not matplotlib_python.is_here():
             print(f"plots are left out, since {sys.executable} has no matplotlib: install python3-matplotlib", file=sys.stderr)
             return
         from analyze import plots
@@ -78,7 +65,7 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     given = _arguments(argv)
     if given.out is not None:
-        _use_python_with_matplotlib(argv)
+        matplotlib_python.go_on_there(argv)
     try:
         return _run(given)
     except AnalyzeError as error:

@@ -64,6 +64,8 @@ def parse(text, path):
     steps = [row for row in rows if row["row"] == "token"]
     if not steps:
         raise AnalyzeError(f"{path} has no decode step: repeat the run with more tokens (-n)")
+    if len(steps) != rows[-1]["tokens"]:
+        raise AnalyzeError(f"{path} has {len(steps)} decode steps and its summary counts {rows[-1]['tokens']:.0f}: repeat the run")
     if any(step["wall_s"] <= 0 for step in steps):
         raise AnalyzeError(f"{path} has a decode step that took no time: repeat the run")
     return EngineCsv(preamble, {name: [step[name] for step in steps] for name in names[1:]})

@@ -63,7 +63,7 @@ def _records(path, notes):
         raise AnalyzeError(f"{path} cannot be read ({error.strerror}): give the folder that bmoe-matrix --out made") from None
     lines = text.split("\n")
     if lines.pop():
-        notes.append(f"{path}: the last line was cut off; its run is left out")
+        notes.append("matrix.jsonl: the last line was cut off; its run is left out")
     records = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -72,7 +72,7 @@ def _records(path, notes):
             record = None
         complaint = _complaint(record)
         if complaint:
-            notes.append(f"{path}: line {number} {complaint}; it is left out")
+            notes.append(f"matrix.jsonl: line {number} {complaint}; it is left out")
         else:
             # A failed run that was repeated stands there twice.
             records.pop(record["run"], None)

@@ -115,8 +115,8 @@ def hit_rates(out, cells, verdicts):
     for axes, cell in zip(plots, cells):
         for run, rates in zip(cell.runs, cell.rates):
             middles = [BLOCK * (block + 0.5) for block in range(len(rates))]
-            axes.plot(middles, [100 * rate for rate in rates], color=_PASSES.get(run.direction, "tab:green"), linewidth=1.2,
-                      label=run.direction)
+            axes.plot(middles, [100 * rate for rate in rates], color=_PASSES.get(run.direction, "tab:green"), linewidth=1.5,
+                      linestyle=":" if run.direction == "reversed" else "-", label=run.direction)
         if not any(cell.rates):
             axes.text(0.5, 0.5, "no cache", transform=axes.transAxes, ha="center", color="0.4")
         axes.set_ylim(0, 102)
