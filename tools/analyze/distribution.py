@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 BLOCK = 16  # tokens next to each other are alike, so they are resampled together
 RUNS_TO_RESAMPLE = 3  # of fewer there are too few samples to draw
-_RESAMPLES = 1000
+RESAMPLES = 1000
 _COVERAGE = 0.95
 
 
@@ -51,6 +51,6 @@ def way(runs):
 def intervals(runs, seed, figures):
     """`runs` are lists of a value for each token; `figures` makes of such a list a tuple. A (low, high) for each of the tuple."""
     choose = random.Random(seed).choices
-    drawn = [figures(_resampled(runs, choose)) for _ in range(_RESAMPLES)]
+    drawn = [figures(_resampled(runs, choose)) for _ in range(RESAMPLES)]
     tail = (1 - _COVERAGE) / 2
     return [(quantile(ordered, tail), quantile(ordered, 1 - tail)) for ordered in map(sorted, zip(*drawn))]
