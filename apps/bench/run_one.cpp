@@ -7,7 +7,9 @@
 #include <optional>
 #include <sstream>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/mib.h"
 #include "bench/engine_settings.h"
 #include "bench/prompt_cut.h"
 #include "bench/statistics.h"
@@ -20,10 +22,6 @@ namespace {
 
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-constexpr double kMiB = 1024.0 * 1024.0;
-
-double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 json per(double value, double unit) { return unit > 0 ? json(value / unit) : json(); }
 
@@ -94,8 +92,8 @@ void add_expert_figures(json &figures, const engine::Engine &engine, const engin
     const backend::StoreCounters &prompt = stats.prompt.experts;
     figures["prompt_read_bytes"] = prompt.reads.bytes;
     figures["prompt_read_gib_per_second"] =
-        per(static_cast<double>(prompt.reads.bytes) / kMiB / 1024, seconds(prompt.reads.active_ns));
-    figures["prompt_stall_seconds"] = seconds(prompt.stall_ns);
+        per(static_cast<double>(prompt.reads.bytes) / kMiB / 1024, seconds_of(prompt.reads.active_ns));
+    figures["prompt_stall_seconds"] = seconds_of(prompt.stall_ns);
     figures["warmed_bytes"] = engine.store()->warmed_bytes();
     figures["cache_mib"] = static_cast<double>(cache.usage().mapped_bytes) / kMiB;
     figures["policy"] = cache.policy() != nullptr ? cache.policy()->name() : "none";
@@ -103,8 +101,8 @@ void add_expert_figures(json &figures, const engine::Engine &engine, const engin
         per(static_cast<double>(decode.cache.hits), static_cast<double>(decode.cache.hits + decode.cache.misses));
     figures["read_bytes"] = decode.reads.bytes;
     figures["mib_per_token"] = per(bytes / kMiB, static_cast<double>(stats.step_seconds.size()));
-    figures["read_gib_per_second"] = per(bytes / kMiB / 1024, seconds(decode.reads.active_ns));
-    figures["stall_seconds"] = seconds(decode.stall_ns);
+    figures["read_gib_per_second"] = per(bytes / kMiB / 1024, seconds_of(decode.reads.active_ns));
+    figures["stall_seconds"] = seconds_of(decode.stall_ns);
     figures["o_direct"] = engine.report().o_direct;
     figures["huge_pages"] = cache.usage().huge_pages;
     const telemetry::BoundInput input = engine::bound_input(engine, stats);

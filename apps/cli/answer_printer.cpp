@@ -21,6 +21,9 @@ void AnswerPrinter::finish() {
     print(parser_.finish());
     close_reasoning();
     output_.write("\n");
+    if (parser_.broke_format()) {
+        std::fprintf(stderr, "note: %s\n", engine::kBrokenFormat);
+    }
 }
 
 void AnswerPrinter::print(const engine::AnswerParser::Part &part) {

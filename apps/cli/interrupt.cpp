@@ -11,6 +11,8 @@ namespace bmoe::cli {
 namespace {
 
 std::atomic<int> caught{0};
+std::atomic<int> count{0};
+std::atomic<int> most{1};  // that are taken
 std::atomic<engine::Engine *> running{nullptr};
 std::atomic<int> waiting{-1};  // eventfd
 
@@ -25,7 +27,9 @@ void on_signal(int signal) {
         [[maybe_unused]] const ssize_t written = write(event, &one, sizeof(one));
         errno = error;
     }
-    std::signal(signal, SIG_DFL);
+    if (++count >= most.load(std::memory_order_relaxed)) {
+        std::signal(signal, SIG_DFL);
+    }
 }
 
 }  // namespace
@@ -34,8 +38,10 @@ struct InterruptScope::Old {
     struct sigaction interrupt, terminate, pipe;
 };
 
-InterruptScope::InterruptScope(engine::Engine &engine, int event) : old_(std::make_unique<Old>()) {
+InterruptScope::InterruptScope(engine::Engine &engine, int event, Second second) : old_(std::make_unique<Old>()) {
     caught = 0;
+    count = 0;
+    most = second == Second::kIsTaken ? 2 : 1;
     waiting.store(event, std::memory_order_relaxed);
     running.store(&engine, std::memory_order_relaxed);
     struct sigaction action = {};
@@ -58,6 +64,8 @@ InterruptScope::~InterruptScope() {
 }
 
 bool InterruptScope::interrupted() const { return caught != 0; }
+
+bool InterruptScope::again() const { return count > 1; }
 
 int InterruptScope::exit_status() const { return caught != 0 ? 128 + caught : 0; }
 

@@ -7,17 +7,23 @@
 
 namespace bmoe::cli {
 
-// While it lives, SIGINT and SIGTERM cancel what `engine` does; a second one ends the program. SIGPIPE is ignored: the write
-// fails instead. One at a time.
+// While it lives, SIGINT and SIGTERM cancel what `engine` does; a second one of the same kind ends the program. SIGPIPE is ignored: the write fails
+// instead. One at a time.
 class InterruptScope {
   public:
-    // Both also write to `event`, an eventfd, if it is not -1.
-    explicit InterruptScope(engine::Engine &engine, int event = -1);
+    enum class Second {
+        kEndsProgram,  // at once
+        kIsTaken,      // again() says so; a third one ends the program at once
+    };
+
+    // Both signals also write to `event`, an eventfd, if it is not -1.
+    explicit InterruptScope(engine::Engine &engine, int event = -1, Second second = Second::kEndsProgram);
     ~InterruptScope();
     InterruptScope(const InterruptScope &) = delete;
     InterruptScope &operator=(const InterruptScope &) = delete;
 
     bool interrupted() const;
+    bool again() const;       // more than once
     int exit_status() const;  // by convention, of a program that a signal ended; 0 without one
 
     // From here on little is left to do, and a file that is being written should not be left half done: both signals are

@@ -13,21 +13,11 @@
 #include "cli/run_recorder.h"
 #include "cli/run_summary.h"
 #include "cli/text_output.h"
-#include "engine/generation.h"
+#include "engine/conversation.h"
 
 namespace bmoe::cli {
 
 namespace {
-
-// True if all that was wanted is in the files.
-bool finish(RunRecorder &recorder) {
-    recorder.finish();
-    const std::vector<std::string> errors = recorder.errors();
-    for (const std::string &error : errors) {
-        std::fprintf(stderr, "error: %s\n", error.c_str());
-    }
-    return errors.empty();
-}
 
 // The prompt as a message in the model's chat template; empty if it is to be continued as it is.
 std::optional<engine::RenderedChat> render(const engine::Engine &engine, const CommandLine &command) {
@@ -84,7 +74,7 @@ int run_one_shot(const CommandLine &given) {
 
     InterruptScope interrupt(*engine);
     TextOutput output;
-    PromptProgress progress(prompt.size(), engine->report().n_ubatch);
+    PromptProgress progress(prompt.size(), engine->report().n_ubatch, !command.record.progress);
     engine::GenerationStats stats;
     engine::GenerationRequest request;
     request.prompt = prompt;
@@ -103,13 +93,14 @@ int run_one_shot(const CommandLine &given) {
         answer ? answer->finish() : continuation.finish();
     };
     recorder.record(request, stats);
+    engine::Conversation conversation(*engine);
     try {
-        engine::generate(*engine, request, stats);
+        conversation.generate(request, stats);
     } catch (const Error &) {
         end_text();
         recorder.finish_request();
         print_summary(*engine, stats, before_prompt);
-        finish(recorder);
+        recorder.finish();
         throw;
     }
     interrupt.ignore_from_now_on();
@@ -120,7 +111,7 @@ int run_one_shot(const CommandLine &given) {
                      llama_n_ctx(engine->context()));
     }
     print_summary(*engine, stats, before_prompt);
-    const bool recorded = finish(recorder);
+    const bool recorded = recorder.finish();
     if (output.failed()) {
         std::fprintf(stderr, "error: %s\n", output.error().c_str());
         return output.exit_status();

@@ -7,8 +7,7 @@ namespace bmoe::cli {
 std::unique_ptr<engine::ChatTemplate> open_chat_template(const engine::Engine &engine, bool no_think) {
     auto chat = std::make_unique<engine::ChatTemplate>(engine.model());
     if (no_think && !chat->turn_off_reasoning()) {
-        std::fputs("note: --no-think has no effect: the model's chat template has no way to turn reasoning off\n",
-                   stderr);
+        std::fprintf(stderr, "note: %s\n", kNoReasoningSwitch);
     }
     return chat;
 }

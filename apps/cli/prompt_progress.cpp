@@ -31,7 +31,7 @@ std::string prompt_progress_text(size_t done, size_t total, double seconds) {
     return cat(text, ", ", digits, " tok/s, ", duration_text(static_cast<double>(total - done) / speed), " left");
 }
 
-PromptProgress::PromptProgress(size_t total, size_t ubatch) : shown_(total > ubatch) {
+PromptProgress::PromptProgress(size_t total, size_t ubatch, bool wanted) : shown_(wanted && total > ubatch) {
     if (shown_) {
         line_.show_text(prompt_progress_text(0, total, 0));
     }

@@ -14,8 +14,8 @@ std::string prompt_progress_text(size_t done, size_t total, double seconds);
 
 class PromptProgress {
   public:
-    // Shows nothing for a prompt of one ubatch, which has no middle. `total`, `ubatch`: tokens.
-    PromptProgress(size_t total, size_t ubatch);
+    // Shows nothing for a prompt of one ubatch, which has no middle, nor if it is not `wanted`. `total`, `ubatch`: tokens.
+    PromptProgress(size_t total, size_t ubatch, bool wanted = true);
 
     // `total` can become known better meanwhile. Nothing is shown any more when all is done.
     void show(size_t done, size_t total);

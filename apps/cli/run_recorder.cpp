@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.h"
 #include "cli/run_configuration.h"
 #include "telemetry/memory_usage.h"
 #include "telemetry/progress.h"
@@ -18,13 +19,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kProgressSeconds = 1;
 
-double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 telemetry::ExpertFigures expert_figures(const backend::StoreCounters &counters, int threads) {
     telemetry::ExpertFigures figures;
-    figures.stall = seconds(counters.stall_ns);
-    figures.compute = seconds(counters.compute_ns) / threads;
+    figures.stall = seconds_of(counters.stall_ns);
+    figures.compute = seconds_of(counters.compute_ns) / threads;
     figures.reads = static_cast<int64_t>(counters.reads.reads);
     figures.bytes = static_cast<int64_t>(counters.reads.bytes);
     figures.hits = static_cast<int64_t>(counters.cache.hits);
@@ -97,10 +97,12 @@ void RunRecorder::record(engine::GenerationRequest &request, const engine::Gener
         return;
     }
     stats_ = &stats;
-    most_steps_ = request.max_tokens - 1;  // the first token is the prompt's
+    prompt_tokens_ = request.prompt.size();
+    reused_.reset();
+    most_tokens_ = request.max_tokens;
     is_decoding_ = false;
     prompt_is_logged_ = false;
-    begin_phase("prompt", request.prompt.size());
+    begin_phase("prompt", prompt_tokens_);
     if (routes_ != nullptr) {
         routes_->next_tokens(turn_, cache::Phase::kPrefill, 0);
     }
@@ -125,18 +127,25 @@ void RunRecorder::record(engine::GenerationRequest &request, const engine::Gener
 }
 
 void RunRecorder::on_prompt(size_t done) {
+    if (!reused_) {
+        reused_ = done;
+        phase_->most_tokens = prompt_tokens_ - done;
+        return;
+    }
     write_traces();
-    phase_->tokens = done;
+    phase_->tokens = done - *reused_;
     show_progress();
     if (routes_ != nullptr) {
-        routes_->next_tokens(turn_, cache::Phase::kPrefill, static_cast<uint32_t>(done));
+        routes_->next_tokens(turn_, cache::Phase::kPrefill, static_cast<uint32_t>(phase_->tokens));
     }
 }
 
 // The prompt has given its first token.
 void RunRecorder::begin_decoding() {
     is_decoding_ = true;
-    begin_phase("decode", most_steps_);
+    // The first token is the prompt's, and no step goes beyond the context.
+    const uint32_t room = llama_n_ctx(engine_->context()) - engine_->held_tokens();
+    begin_phase("decode", std::min(most_tokens_ - 1, room));
     if (routes_ != nullptr) {
         routes_->next_tokens(turn_, cache::Phase::kDecode, 0);
     }
@@ -165,11 +174,14 @@ void RunRecorder::finish_request() {
     if (phase_->tokens > phase_->shown_tokens) {
         show_progress();
     }
+    if (reads_ != nullptr) {
+        reads_->write_out();
+    }
+    turn_ += stats_->prompt.seconds > 0 ? 1 : 0;
     stats_ = nullptr;
-    ++turn_;
 }
 
-void RunRecorder::finish() {
+bool RunRecorder::finish() {
     if (engine_ != nullptr && engine_->store() != nullptr) {
         engine_->store()->set_route_observer(nullptr);
         if (reads_ != nullptr) {
@@ -185,16 +197,14 @@ void RunRecorder::finish() {
     for (const auto &file : files_) {
         file->close();
     }
-}
-
-std::vector<std::string> RunRecorder::errors() const {
-    std::vector<std::string> errors;
+    bool complete = true;
     for (const auto &file : files_) {
         if (!file->error().empty()) {
-            errors.push_back(file->error());
+            std::fprintf(stderr, "error: %s\n", file->error().c_str());
+            complete = false;
         }
     }
-    return errors;
+    return complete;
 }
 
 void RunRecorder::begin_phase(const char *name, uint64_t most_tokens) {
@@ -255,7 +265,7 @@ void RunRecorder::show_progress() {
         const uint64_t uses = counters.cache.hits + counters.cache.misses;
         progress.hit_rate = uses > 0 ? static_cast<double>(counters.cache.hits) / static_cast<double>(uses) : -1;
         progress.read_bytes = static_cast<double>(counters.reads.bytes);
-        progress.stall_seconds = seconds(counters.stall_ns);
+        progress.stall_seconds = seconds_of(counters.stall_ns);
     }
     progress.available_bytes = telemetry::MemoryUsage::now().available;
     std::fprintf(stderr, "%s\n", telemetry::progress_line(progress).c_str());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,17 +34,14 @@ class RunRecorder {
     // The model is open. Throws bmoe::Error if it has nothing to trace.
     void begin(engine::Engine &engine, const CommandLine &command);
 
-    // Watches a request that is about to be generated with `stats`, both alive until finish_request(). What it calls so far
-    // it goes on to call.
+    // Watches a request that is about to be given to Conversation::generate with `stats`, both alive until finish_request().
+    // What it calls so far it goes on to call. A request of which something is decoded is a turn.
     void record(engine::GenerationRequest &request, const engine::GenerationStats &stats);
-    // After an error or an interrupt too.
+    // After an error or an interrupt too; of no effect where none is watched.
     void finish_request();
 
-    // Completes the files.
-    void finish();
-
-    // After finish(): what could not be written, a sentence for each file.
-    std::vector<std::string> errors() const;
+    // Completes the files. What could not be written is an error line on stderr for each file; false then.
+    bool finish();
 
   private:
     OutputFile *open(const char *flag, const std::string &path);
@@ -67,7 +65,9 @@ class RunRecorder {
     // Of the request at hand.
     uint32_t turn_ = 0;
     const engine::GenerationStats *stats_ = nullptr;
-    uint32_t most_steps_ = 0;
+    size_t prompt_tokens_ = 0;      // of all of the prompt
+    std::optional<size_t> reused_;  // of them, that the context held; known when the prompt begins
+    uint32_t most_tokens_ = 0;
     bool is_decoding_ = false;
     bool prompt_is_logged_ = false;
     struct Phase;  // its prompt, or its decoding

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "engine/dense_residency.h"
 #include "telemetry/summary.h"
 
 namespace bmoe::cli {
 
 namespace {
-
-double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 telemetry::RunSummary summarise(const engine::Engine &engine, const engine::GenerationStats &stats,
                                 double before_prompt) {
@@ -37,11 +36,11 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     const cache::ExpertCache &cache = *engine.store()->cache();
     run.o_direct = engine.report().o_direct;
     run.route_replay = engine.report().route_replay;
-    run.stall_seconds = seconds(decode.stall_ns);
-    run.expert_compute_seconds = seconds(decode.compute_ns) / engine.threads();
+    run.stall_seconds = seconds_of(decode.stall_ns);
+    run.expert_compute_seconds = seconds_of(decode.compute_ns) / engine.threads();
     run.read_bytes = decode.reads.bytes;
     run.prompt_read_bytes = stats.prompt.experts.reads.bytes;
-    run.read_active_seconds = seconds(decode.reads.active_ns);
+    run.read_active_seconds = seconds_of(decode.reads.active_ns);
     run.hits = decode.cache.hits;
     run.misses = decode.cache.misses;
     run.resident_bytes = cache.resident_bytes();

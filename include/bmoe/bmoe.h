@@ -153,8 +153,9 @@ class Model {
     // Forgets the conversation.
     void reset();
 
-    // Gives the expert cache another size; 0: none. What was cached is read again as it is needed. Between generations; if nothing
-    // is streamed an error. After one that says that the memory is not there the cache is as it was; if it cannot be mapped there is none.
+    // Gives the expert cache another size; 0: none. What was cached is read again, those used most in the background until the
+    // next generation; which those are is not forgotten at a size of 0. Between generations; if nothing is streamed an error.
+    // After one that says that the memory is not there the cache is as it was; if it cannot be mapped there is none.
     void resize_cache(uint64_t bytes);
 
   private:

@@ -1,6 +1,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/clock.h"
 #include "bmoe/bmoe.h"
 #include "engine/answer_stream.h"
 #include "engine/cache_size.h"
@@ -157,6 +158,9 @@ class Model::Impl {
         if (answer.reason != StopReason::kCaller) {
             say(stream.finish());
         }
+        if (stream.broke_format() && on_note_) {
+            on_note_(engine::kBrokenFormat);
+        }
         add_figures(stats, answer);
         return answer;
     }
@@ -188,7 +192,7 @@ class Model::Impl {
         const uint64_t routed = decode.cache.hits + decode.cache.misses;
         answer.hit_rate = routed > 0 ? static_cast<double>(decode.cache.hits) / static_cast<double>(routed) : -1;
         answer.read_bytes = decode.reads.bytes;
-        answer.wait_seconds = static_cast<double>(decode.stall_ns) * 1e-9;
+        answer.wait_seconds = seconds_of(decode.stall_ns);
         answer.bound_seconds = bound.bound;
         answer.bound_reached = bound.reached;
     }

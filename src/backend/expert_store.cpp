@@ -113,6 +113,7 @@ uint64_t ExpertStore::staging_bytes() const {
 }
 
 void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
+    learned_ = learned_frequencies();
     warmer_.reset();
     warmed_bytes_ = 0;
     visit_->close();
@@ -130,6 +131,11 @@ void ExpertStore::set_cache(uint64_t budget, cache::PolicyKind policy) {
     // Those being read for the next layer, and those of the layer before that turned out wrong and are still being read.
     cache_->reserve_for_guesses(static_cast<uint32_t>(2 * lookahead_->depth()));
     cache_->prefault_ahead();
+}
+
+std::vector<float> ExpertStore::learned_frequencies() const {
+    const cache::Policy *policy = cache_ != nullptr ? cache_->policy() : nullptr;
+    return policy != nullptr ? policy->frequencies() : learned_;
 }
 
 void ExpertStore::start_warming(std::span<const float> frequencies, uint64_t most_bytes,

@@ -95,6 +95,10 @@ class ExpertStore {
     void set_cache(uint64_t budget, cache::PolicyKind policy);
     const cache::ExpertCache *cache() const { return cache_.get(); }
 
+    // How often experts were used, as the policy has it; without a cache, which learns nothing, as the last one left it. Empty if
+    // none ever counted it.
+    std::vector<float> learned_frequencies() const;
+
     // Starts from the `frequencies` of an earlier run (cache::Policy::frequencies): the policy takes them over, and up to
     // `most_bytes` of the experts used most are read into free slots, from now on until the first visit. `on_finished` is then
     // called, on the thread that decodes. After set_cache() and before the first visit; the next set_cache() ends it.
@@ -154,6 +158,7 @@ class ExpertStore {
     std::unordered_map<std::string_view, BankRef *> by_name_;
     std::unique_ptr<Staging> staging_;
     std::unique_ptr<cache::ExpertCache> cache_;
+    std::vector<float> learned_;  // frequencies of the cache before this one
     std::unique_ptr<LayerVisit> visit_;
     std::unique_ptr<Lookahead> lookahead_;
     std::unique_ptr<LossyRouting> lossy_;  // uses the routers of lookahead_

@@ -11,4 +11,6 @@ inline uint64_t now_ns() {
     return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_start).count());
 }
 
+constexpr double seconds_of(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
 }  // namespace bmoe

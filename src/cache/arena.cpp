@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/mib.h"
 
 // Older C libraries do not name it.
 #ifndef MADV_POPULATE_WRITE
@@ -20,7 +21,6 @@ namespace bmoe::cache {
 namespace {
 
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // madvise succeeds even where the administrator has turned huge pages off.
 bool kernel_gives_huge_pages() {

@@ -31,6 +31,9 @@ std::string take_new(std::string &shown, const std::string &now) {
     return added;
 }
 
+// Whether one of them is how the other begins.
+bool is_of_one(const std::string &a, const std::string &b) { return a.starts_with(b) || b.starts_with(a); }
+
 }  // namespace
 
 AnswerParser::AnswerParser(std::shared_ptr<const AnswerFormat> format) : format_(std::move(format)) {}
@@ -59,29 +62,43 @@ AnswerParser::Part AnswerParser::add(std::string_view text) {
         return {};
     }
     const uint64_t before = now_ns();
-    Part part = read(true);
+    Part part;
+    if (const auto parsed = parse(*format_, text_, true)) {
+        part = {take_new(reasoning_, parsed->reasoning_content), take_new(content_, parsed->render_content(""))};
+    }
     spent_ns_ += now_ns() - before;
     return part;
 }
 
 AnswerParser::Part AnswerParser::finish() {
-    Part last = read(false);
-    if (reasoning_.empty() && content_.empty()) {
-        content_ = text_;
+    Part last;
+    const auto parsed = parse(*format_, text_, false);
+    if (parsed && is_of_one(reasoning_, parsed->reasoning_content) && is_of_one(content_, parsed->render_content(""))) {
+        last = {take_new(reasoning_, parsed->reasoning_content), take_new(content_, parsed->render_content(""))};
+        if (!reasoning_.empty() || !content_.empty()) {
+            return last;
+        }
         last.content = text_;
+    } else {
+        last.content = not_handed_out();
+        broke_format_ = last.content.find_first_not_of(" \t\r\n") != std::string::npos;
     }
+    content_ += last.content;
     return last;
 }
 
-AnswerParser::Part AnswerParser::read(bool is_partial) {
-    auto parsed = parse(*format_, text_, is_partial);
-    if (!parsed && !is_partial) {
-        parsed = parse(*format_, text_, true);  // the model was cut off
+// The text behind what was handed out. Each part is looked for as early as it can be: what is handed out twice is better than
+// what is lost.
+std::string AnswerParser::not_handed_out() const {
+    size_t end = 0;
+    for (const std::string &part : {reasoning_, content_}) {
+        const size_t at = text_.find(part, end);
+        if (at == std::string::npos) {
+            return text_;
+        }
+        end = at + part.size();
     }
-    if (!parsed) {
-        return {};
-    }
-    return {take_new(reasoning_, parsed->reasoning_content), take_new(content_, parsed->render_content(""))};
+    return text_.substr(end);
 }
 
 ChatMessage AnswerParser::message() const { return {"assistant", content_, reasoning_}; }

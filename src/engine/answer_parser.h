@@ -10,6 +10,10 @@
 
 namespace bmoe::engine {
 
+// For the user, where an answer broke its format.
+constexpr const char *kBrokenFormat =
+    "the answer breaks the model's chat format; what follows the break is shown as the model wrote it";
+
 // Not thread-safe.
 class AnswerParser {
   public:
@@ -24,15 +28,16 @@ class AnswerParser {
     // The next text of the model. llama.cpp's parser reads an answer from its start each time, so a fast model's long one is
     // parsed less often: a tenth of the time is spent on it.
     Part add(std::string_view text);
-    // When the model has ended: what was held back because it could have been the start of a marker. Text that the format
-    // knows nothing of counts as content.
+    // When the model has ended: what was held back because it could have been the start of a marker. Where the answer breaks its
+    // format, all that was not handed out yet counts as content, as it was written.
     Part finish();
 
-    bool ended() const { return ended_; }  // by a text that ends answers of this format
-    ChatMessage message() const;           // so far, by the assistant
+    bool ended() const { return ended_; }                // by a text that ends answers of this format
+    bool broke_format() const { return broke_format_; }  // after finish()
+    ChatMessage message() const;                         // so far, by the assistant
 
   private:
-    Part read(bool is_partial);
+    std::string not_handed_out() const;
     bool can_afford_to_parse() const;
 
     std::shared_ptr<const AnswerFormat> format_;
@@ -40,6 +45,7 @@ class AnswerParser {
     std::string reasoning_;
     std::string content_;
     bool ended_ = false;
+    bool broke_format_ = false;
     uint64_t start_ns_ = 0;  // of the answer; 0 before it
     uint64_t spent_ns_ = 0;  // on parsing
 };

@@ -30,6 +30,8 @@ class AnswerStream {
     Delta finish();
 
     bool ended() const { return text_.stopped() || (parser_ && parser_->ended()); }
+    // After finish(). See kBrokenFormat.
+    bool broke_format() const { return parser_ && parser_->broke_format(); }
     const std::string &stop() const { return text_.stop(); }  // that ended the answer; empty: none did
 
   private:

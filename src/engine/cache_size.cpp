@@ -30,8 +30,7 @@ void resize_cache(Engine &engine, uint64_t bytes, cache::PolicyKind policy,
         throw Error(cat("an expert cache of ", mib_up(wanted), " MiB takes ", mib_up(wanted - held),
                         " MiB more than the one there is now holds, but there are ", limits.describe()));
     }
-    const cache::Policy *old = store->cache()->policy();
-    const std::vector<float> frequencies = old != nullptr ? old->frequencies() : std::vector<float>();
+    const std::vector<float> frequencies = store->learned_frequencies();
     store->set_cache(wanted, policy);
     if (!frequencies.empty() && wanted > 0) {
         store->start_warming(frequencies, wanted, [on_note](const backend::WarmReport &report) {

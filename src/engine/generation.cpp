@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace bmoe::engine {
@@ -96,10 +97,10 @@ telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &s
     telemetry::BoundInput input;
     input.tokens = stats.step_seconds.size();
     input.seconds = std::accumulate(stats.step_seconds.begin(), stats.step_seconds.end(), 0.0);
-    input.expert_seconds = static_cast<double>(experts.expert_ns) * 1e-9;
+    input.expert_seconds = seconds_of(experts.expert_ns);
     input.splits = experts.splits;
     input.cached_splits = experts.cached_splits;
-    input.cached_seconds = static_cast<double>(experts.cached_ns) * 1e-9;
+    input.cached_seconds = seconds_of(experts.cached_ns);
     input.needed_bytes = experts.reads.bytes - std::min(experts.reads.bytes, experts.lookahead.wasted_bytes);
     input.bandwidth = engine.report().disk_bandwidth;
     return input;

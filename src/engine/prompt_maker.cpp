@@ -4,11 +4,15 @@ namespace bmoe::engine {
 
 Prompt PromptMaker::of_text(const std::string &text) const { return {engine_.tokenize(text, true), std::nullopt}; }
 
-Prompt PromptMaker::of_messages(std::span<const ChatMessage> messages) {
+ChatTemplate &PromptMaker::chat_template() {
     if (chat_template_ == nullptr) {
         chat_template_ = std::make_unique<ChatTemplate>(engine_.model());
     }
-    RenderedChat chat = chat_template_->render(messages);
+    return *chat_template_;
+}
+
+Prompt PromptMaker::of_messages(std::span<const ChatMessage> messages) {
+    RenderedChat chat = chat_template().render(messages);
     std::vector<llama_token> tokens = engine_.tokenize(chat.prompt, true);
     return {std::move(tokens), std::move(chat)};
 }

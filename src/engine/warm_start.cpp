@@ -87,9 +87,8 @@ std::unique_ptr<WarmStart> WarmStart::begin(const Options &options, const cache:
 }
 
 void WarmStart::save(const backend::ExpertStore &store) const noexcept {
-    const cache::Policy *policy = store.cache()->policy();
     try {
-        const std::vector<float> frequencies = policy != nullptr ? policy->frequencies() : std::vector<float>();
+        const std::vector<float> frequencies = store.learned_frequencies();
         if (frequencies.empty()) {
             return;
         }

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/mib.h"
+
 namespace bmoe::telemetry {
 
 namespace {
-constexpr double kMiB = 1024.0 * 1024.0;
 // Fewer cached layers than this say too little about all of them.
 constexpr uint64_t kFewestSplits = 16;
 }  // namespace

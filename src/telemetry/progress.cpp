@@ -2,11 +2,11 @@
 
 #include <cstdio>
 
+#include "base/mib.h"
+
 namespace bmoe::telemetry {
 
 namespace {
-
-constexpr double kMiB = 1024.0 * 1024.0;
 
 // -1 where either is not known.
 double ratio(double value, double per) { return value >= 0 && per > 0 ? value / per : -1; }

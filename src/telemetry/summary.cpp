@@ -5,11 +5,11 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "base/mib.h"
+
 namespace bmoe::telemetry {
 
 namespace {
-
-constexpr double kMiB = 1024.0 * 1024.0;
 
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 

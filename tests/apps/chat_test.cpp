@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tests/apps/chat_model.h"
 #include "tests/apps/run_command.h"
@@ -85,18 +87,74 @@ TEST_F(Chat, CtrlCStopsTheAnswerAndKeepsTheConversation) {
     terminal.read_until("And the king said\r\n");
     terminal.await_bytes(40);
     terminal.type(kCtrlC);
-    terminal.read_until("(stopped)");
+    terminal.read_until("(stopped; Ctrl-C again ends the conversation)");
     EXPECT_THAT(stats(terminal), HasSubstr("conversation: 2 messages"));
-    // At the prompt it drops what was typed.
-    terminal.read_until(kPrompt);
-    terminal.type("nonsense");
-    terminal.read_until("nonsense");
-    terminal.type(kCtrlC);
-    terminal.read_until("(Ctrl-D or /exit ends the conversation)");
+    // At the prompt it drops what was typed, as often as one likes.
+    for (int i = 0; i < 3; ++i) {
+        terminal.read_until(kPrompt);
+#ifdef BMOE_LIBEDIT
+        terminal.type("nonsense");
+        terminal.read_until("nonsense");
+#else
+        terminal.type("nonsense\\\r");
+        terminal.read_until(". ");
+#endif
+        terminal.type(kCtrlC);
+        terminal.read_until("(Ctrl-D or /exit ends the conversation)");
+    }
     terminal.read_until(kPrompt);
     terminal.type("/exit\r");
     EXPECT_EQ(terminal.wait(), 0);
     EXPECT_THAT(terminal.screen(), HasSubstr("generation: "));
+}
+
+TEST_F(Chat, CtrlCAfterCtrlCEndsItWithTheSummary) {
+    Terminal terminal(plain("-c 16384"));
+    terminal.read_until(kPrompt);
+    terminal.type("And the king said\r");
+    terminal.read_until("And the king said\r\n");
+    terminal.await_bytes(40);
+    terminal.type(kCtrlC);
+    terminal.read_until("(stopped; Ctrl-C again ends the conversation)");
+    terminal.read_until(kPrompt);
+    terminal.type(kCtrlC);
+    terminal.read_until("generation: ");
+    EXPECT_EQ(terminal.wait(), 128 + SIGINT);
+
+    // What is said in between counts.
+    Terminal idle(plain());
+    idle.read_until(kPrompt);
+    idle.type(kCtrlC);
+    idle.read_until("(Ctrl-C again, Ctrl-D or /exit ends the conversation)");
+    ask(idle, "And the king said");
+    idle.read_until(kPrompt);
+    idle.type(kCtrlC);
+    idle.read_until("(Ctrl-C again, Ctrl-D or /exit ends the conversation)");
+    idle.read_until(kPrompt);
+    idle.type(kCtrlC);
+    idle.read_until("generation: 6 tokens");
+    EXPECT_EQ(idle.wait(), 128 + SIGINT);
+}
+
+TEST_F(Chat, CtrlCWhileAnAnswerIsStillStoppingEndsItWithTheSummary) {
+    // An answer stops within a layer's work, which here waits for slow reads.
+    const std::string slow = "env LD_PRELOAD=" + quoted(BMOE_FAULT_SHIM) +
+                             " BMOE_FAULT_PATH=größe BMOE_FAULT_KIND=slow BMOE_FAULT_DELAY_MS=20 BMOE_FAULT_AFTER=200 ";
+    Terminal terminal(slow + plain("--cache-mb 0 --io-engine lanes --ubatch 64 --progress"));
+    terminal.read_until(kPrompt);
+    std::string message;
+    for (int i = 0; i < 40; ++i) {
+        message += "And the king said unto him, " + std::to_string(i) + ". ";
+    }
+    terminal.type(message + "\r");
+    terminal.read_until("progress: phase=prompt tokens=64 ");
+    // So that the next ubatch has begun, and is still in its first layer.
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    terminal.signal(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    terminal.signal(SIGINT);
+    terminal.read_until("generation: 0 tokens");
+    EXPECT_EQ(terminal.wait(), 128 + SIGINT);
 }
 
 TEST_F(Chat, ATerminationEndsItWithTheSummary) {

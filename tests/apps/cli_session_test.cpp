@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
+#include <sstream>
 
 #include "tests/apps/chat_model.h"
 #include "tests/apps/run_command.h"
@@ -76,6 +78,82 @@ TEST(CliSession, AnswersMessagesAsAChatDoes) {
         EXPECT_THAT(chat.err, HasSubstr(reasoning));
         EXPECT_THAT(chat.err, HasSubstr("prompt " + line.body["prompt"]["tokens"].dump() + " tokens"));
     }
+}
+
+TEST(CliSession, NoThinkIsForAllRequestsOfASession) {
+    const bmoe::test::Scratch scratch;
+    const std::string err = scratch.file("stderr");
+    const json messages = {{{"role", "user"}, {"content", kPrompt}}};
+    const struct {
+        const std::string *source;  // of the template
+        const char *note;
+    } cases[] = {{&kReasoningTemplate, nullptr},
+                 {&kPlainTemplate, "--no-think has no effect: the model's chat template has no way"},
+                 {nullptr, "--no-think has no effect: the model has no chat template"}};
+    for (const auto &of : cases) {
+        std::string model = kDemo;
+        if (of.source != nullptr) {
+            model = scratch.file("chat.gguf");
+            copy_with_chat_template(kDemo, model, *of.source);
+        }
+        SessionProcess run(session("--no-think 2>" + quoted(err), model));
+        const json notes = run.next("BMOE_READY").body["notes"];
+        for (int i = 0; i < 2; ++i) {
+            of.source != nullptr
+                ? run.send({{"op", "generate"}, {"id", "a"}, {"messages", messages}, {"max_tokens", 6}})
+                : run.send(generate("a", kPrompt, 6));
+            std::string text;
+            OutputLine line = run.next();
+            for (; line.word == "BMOE_PROGRESS"; line = run.next()) {
+                EXPECT_NE(line.body["phase"], "reasoning");
+                text += line.body["phase"] == "text" ? line.body["delta"].get<std::string>() : "";
+            }
+            EXPECT_EQ(line.word, "BMOE_DONE") << line.body;
+            EXPECT_FALSE(text.empty());
+        }
+        run.close_input();
+        EXPECT_EQ(run.wait(), 0);
+        const std::string said = run_command("cat " + quoted(err)).out;
+        const size_t at = said.find("--no-think");
+        EXPECT_EQ(at == std::string::npos, of.note == nullptr) << said;
+        EXPECT_EQ(said.find("--no-think", at + 1), std::string::npos) << "once: " << said;
+        if (of.note != nullptr) {
+            EXPECT_THAT(said, HasSubstr(of.note));
+            EXPECT_THAT(notes.dump(), HasSubstr("--no-think"));
+        }
+    }
+}
+
+// The model writes no name of a recipient, with which answers of this format begin.
+TEST(CliSession, AnAnswerThatBreaksItsFormatIsThereWithANote) {
+    std::ifstream in(std::string(BMOE_TEMPLATES) + "/meetkai-functionary-medium-v3.2.jinja");
+    std::ostringstream source;
+    source << in.rdbuf();
+    if (source.str().empty()) GTEST_SKIP();
+    const bmoe::test::Scratch scratch;
+    const std::string model = scratch.file("chat.gguf");
+    const std::string err = scratch.file("stderr");
+    copy_with_chat_template(kDemo, model, source.str());
+    const auto notes_in = [](const std::string &said) {
+        const size_t at = said.find("note: the answer breaks the model's chat format");
+        return at == std::string::npos ? 0 : said.find("note: the answer breaks", at + 1) == std::string::npos ? 1 : 2;
+    };
+
+    SessionProcess run(session("2>" + quoted(err), model));
+    const json messages = {{{"role", "user"}, {"content", kPrompt}}};
+    run.send({{"op", "generate"}, {"id", "a"}, {"messages", messages}, {"max_tokens", 12}});
+    std::string text;
+    EXPECT_EQ(run.answer(&text).word, "BMOE_DONE");
+    run.close_input();
+    EXPECT_EQ(run.wait(), 0);
+    EXPECT_EQ(notes_in(run_command("cat " + quoted(err)).out), 1);
+
+    const Finished chat = run_command(
+        quoted(BMOE_CLI) + " -m " + quoted(model) +
+        " --moe-stream --cache-mb 2 --no-warm-start -t 1 -c 1024 --ubatch 64 -n 12 --chat -p " + quoted(kPrompt));
+    EXPECT_GT(text.size(), 0U);
+    EXPECT_EQ(chat.out, text + "\n");
+    EXPECT_EQ(notes_in(chat.err), 1) << chat.err;
 }
 
 TEST(CliSession, LoadsAndSaysWhatItRuns) {

@@ -16,8 +16,6 @@
 namespace bmoe::cache {
 namespace {
 
-using test::kMiB;
-
 // /proc and /sys/fs/cgroup as files in a folder, as a kernel would show them.
 class MemoryLimitsTest : public ::testing::Test {
   protected:

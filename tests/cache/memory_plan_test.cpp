@@ -9,8 +9,6 @@
 namespace bmoe::cache {
 namespace {
 
-using test::kMiB;
-
 const MemoryItems kItems{960 * kMiB, 96 * kMiB, 300 * kMiB, 20 * kMiB, 60 * kMiB};
 constexpr uint64_t kItemBytes = 1436 * kMiB;
 

@@ -7,12 +7,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/mib.h"
 #include "cache/arena.h"
 
 namespace bmoe::cache {
 namespace {
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 uint64_t backed_pages(const Arena &arena) {
     std::vector<unsigned char> pages(arena.size() / Arena::page_size());

@@ -10,12 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/mib.h"
 #include "cache/geometry.h"
 #include "cache/policy.h"
 
 namespace bmoe::cache::test {
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 inline Geometry uniform(uint32_t layers, uint32_t experts, uint32_t top_k, std::vector<uint64_t> slices) {
     Geometry geometry;

@@ -23,7 +23,6 @@
 namespace bmoe::cache {
 namespace {
 
-using test::kMiB;
 constexpr uint64_t kHugePage = 2 * kMiB;
 
 Geometry two_classes() {

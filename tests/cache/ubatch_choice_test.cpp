@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mib.h"
+
 namespace bmoe::cache {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kDense = 1000 * kMiB;
 
 // A third of a MiB of compute buffers for each token.

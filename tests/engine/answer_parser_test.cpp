@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "base/error.h"
+#include "engine/answer_format.h"
+#include "log.h"
 #include "tests/engine/llama_templates.h"
 
 namespace bmoe::engine::test {
@@ -11,12 +16,17 @@ struct Answer {
     std::string reasoning;
     std::string content;
     ChatMessage message;
+    bool broke_format = false;
 };
 
-// As a model writes it, in pieces of a few bytes.
-Answer read(const ChatTemplate &chat, const std::string &text, size_t piece) {
+std::shared_ptr<const AnswerFormat> format_of(const ChatTemplate &chat) {
     const ChatMessage question{"user", "Why?"};
-    AnswerParser parser(chat.render({&question, 1}).format);
+    return chat.render({&question, 1}).format;
+}
+
+// As a model writes it, in pieces of a few bytes.
+Answer read(const std::shared_ptr<const AnswerFormat> &format, const std::string &text, size_t piece) {
+    AnswerParser parser(format);
     Answer answer;
     const auto take = [&](const AnswerParser::Part &part) {
         answer.reasoning += part.reasoning;
@@ -27,13 +37,14 @@ Answer read(const ChatTemplate &chat, const std::string &text, size_t piece) {
     }
     take(parser.finish());
     answer.message = parser.message();
+    answer.broke_format = parser.broke_format();
     return answer;
 }
 
 void expect(const ChatTemplate &chat, const std::string &text, const std::string &reasoning,
             const std::string &content) {
     for (const size_t piece : {1, 3, 1000}) {
-        const Answer answer = read(chat, text, piece);
+        const Answer answer = read(format_of(chat), text, piece);
         EXPECT_EQ(answer.reasoning, reasoning) << text;
         EXPECT_EQ(answer.content, content) << text;
         EXPECT_EQ(answer.message.role, "assistant");
@@ -69,6 +80,91 @@ TEST(AnswerParser, ShowsTextThatTheFormatDoesNotKnow) {
     const std::string source = llama_template("openai-gpt-oss-120b");
     if (source.empty()) GTEST_SKIP();
     expect(ChatTemplate(source), "no channel at all", "", "no channel at all");
+}
+
+TEST(AnswerParser, ShowsWhatFollowsABreakOfTheFormatAsItWasWritten) {
+    const std::string source = llama_template("openai-gpt-oss-120b");
+    if (source.empty()) GTEST_SKIP();
+    const ChatTemplate chat(source);
+    const std::string reasoning = "<|channel|>analysis<|message|>Hard to say.";
+    for (const std::string rest : {"<|end|>Because größer.", "<|end|><|start|>user<|message|>Because."}) {
+        for (const size_t piece : {1, 3}) {
+            const Answer answer = read(format_of(chat), reasoning + rest, piece);
+            EXPECT_EQ(answer.reasoning, "Hard to say.");
+            EXPECT_EQ(answer.content, rest);
+            EXPECT_EQ(answer.message.reasoning, answer.reasoning);
+            EXPECT_EQ(answer.message.content, answer.content);
+            EXPECT_TRUE(answer.broke_format);
+        }
+    }
+    // What is whole or cut off breaks nothing.
+    for (const std::string rest : {"", "<|en", "<|end|>", "<|end|><|start|>assis",
+                                   "<|end|><|start|>assistant<|channel|>final<|message|>Because.",
+                                   "<|end|><|start|>assistant<|channel|>final<|message|>Because.<|end|>"}) {
+        EXPECT_FALSE(read(format_of(chat), reasoning + rest, 3).broke_format) << rest;
+    }
+}
+
+bool is_of_format(const AnswerFormat &format, const std::string &text) {
+    try {
+        common_chat_parse(text, false, format.parser);
+        return true;
+    } catch (const std::exception &) {
+        return false;
+    }
+}
+
+// Whatever markers a model puts where, in the format of every model that llama.cpp has a template of.
+TEST(AnswerParser, LosesNothingOfAnswersThatBreakTheFormat) {
+    common_log_set_verbosity_thold(LOG_LEVEL_OUTPUT);
+    const std::string markers[] = {"<think>",
+                                   "</think>",
+                                   "<|channel|>analysis<|message|>",
+                                   "<|channel|>final<|message|>",
+                                   "<|start|>assistant",
+                                   "<|end|>",
+                                   "<|channel>thought\n",
+                                   "<channel|>",
+                                   "[THINK]",
+                                   "[/THINK]",
+                                   "<tool_call>",
+                                   "[TOOL_CALLS]",
+                                   "</thi",
+                                   "<|"};
+    std::vector<std::string> texts;
+    for (const std::string &a : markers) {
+        for (const std::string &b : markers) {
+            texts.push_back(cat(a, "alpha one", b, "beta two"));
+            texts.push_back(cat("alpha one", a, "beta two", b));
+        }
+    }
+    size_t broken = 0;
+    size_t after_reasoning = 0;
+    for (const auto &file : std::filesystem::directory_iterator(BMOE_TEMPLATES)) {
+        if (file.path().extension() != ".jinja") {
+            continue;
+        }
+        const auto format = format_of(ChatTemplate(llama_template(file.path().stem())));
+        for (const std::string &text : texts) {
+            const bool of_format = is_of_format(*format, text);
+            for (const size_t piece : {3, 1000}) {
+                const Answer answer = read(format, text, piece);
+                if (of_format) {
+                    EXPECT_FALSE(answer.broke_format) << file.path().stem() << ": " << text;
+                    continue;
+                }
+                EXPECT_TRUE(answer.broke_format) << file.path().stem() << ": " << text;
+                const std::string shown = answer.reasoning + answer.content;
+                EXPECT_NE(shown.find("alpha one"), std::string::npos) << file.path().stem() << ": " << text;
+                EXPECT_NE(shown.find("beta two"), std::string::npos) << file.path().stem() << ": " << text;
+                EXPECT_TRUE(text.ends_with(answer.content)) << file.path().stem() << ": " << text;
+                ++broken;
+                after_reasoning += answer.reasoning.empty() ? 0 : 1;
+            }
+        }
+    }
+    EXPECT_GT(broken, 0U);
+    EXPECT_GT(after_reasoning, 0U);
 }
 
 TEST(AnswerParser, ShowsReasoningAsItComes) {

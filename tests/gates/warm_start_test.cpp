@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cache/slot_pool.h"
+#include "engine/cache_size.h"
 #include "gates/run_model.h"
 #include "tests/support/scratch.h"
 
@@ -77,6 +78,33 @@ TEST_F(WarmStartTest, TheSecondRunHitsFromTheFirstTokenAndAnswersTheSame) {
         EXPECT_EQ(first_difference(run(*warm), expected), -1);
     }
     EXPECT_EQ(first_difference(run(*open()), expected), -1) << "not drained: the first visit comes when it comes";
+    EXPECT_TRUE(notes_.empty()) << notes_.front();
+}
+
+TEST_F(WarmStartTest, WhatWasLearnedOutlivesACacheOfNothing) {
+    const std::vector<float> expected = resident(script_);
+    auto engine = open();
+    const uint64_t bytes = engine->report().plan.slots;
+    EXPECT_EQ(first_difference(run(*engine), expected), -1);
+    const std::vector<float> learned = engine->store()->learned_frequencies();
+    EXPECT_FALSE(learned.empty());
+    engine::resize_cache(*engine, 0, policy_, {});
+    EXPECT_EQ(first_difference(run(*engine), expected), -1);
+    EXPECT_EQ(engine->store()->learned_frequencies(), learned);
+
+    engine::resize_cache(*engine, bytes, policy_, {});
+    EXPECT_EQ(engine->store()->learned_frequencies(), learned);
+    engine->store()->pool().drain();
+    const backend::StoreCounters before = engine->store()->counters();
+    const Script first_token{1, 0};
+    EXPECT_EQ(first_difference(run_script(*engine, first_token), resident(first_token)), -1);
+    EXPECT_GT(engine->store()->counters().since(before).cache.hits, 0U);
+    EXPECT_GT(engine->store()->warmed_bytes(), 0U);
+    EXPECT_EQ(first_difference(run(*engine), expected), -1);
+
+    engine::resize_cache(*engine, 0, policy_, {});
+    engine.reset();
+    EXPECT_TRUE(fs::exists(profile_)) << "it is saved without a cache too";
     EXPECT_TRUE(notes_.empty()) << notes_.front();
 }
 

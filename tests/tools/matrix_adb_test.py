@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -91,7 +92,7 @@ class Adb(unittest.TestCase):
     def test_without_adb(self):
         empty = self.scratch / "empty"
         empty.mkdir()
-        (empty / "python3").symlink_to(shutil.which("python3"))
+        (empty / "python3").symlink_to(sys.executable)
         done = self.matrix(PATH=str(empty))
         self.assertEqual((done.returncode, "no adb on PATH" in done.stderr), (1, True), done.stderr)
 

@@ -148,6 +148,23 @@ class Matrix(unittest.TestCase):
         self.assertIn("trial", done.stdout)
         self.assertFalse(self.out.exists())
 
+    def test_a_plan_that_nobody_reads_to_its_end(self):
+        self.write("tokens = 8\nrounds = 2000")
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(self.command("--short", "--dry-run"), stdout=writer, stderr=subprocess.PIPE, text=True)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (141, ""))
+
+    def test_runs_go_on_when_nobody_reads_about_them(self):
+        self.write(axes="cache-mb = [4]")
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(self.command("--short"), stderr=writer, env=os.environ | {"PATH": fast_sleep(self.scratch)})
+        os.close(writer)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual([record["exit_status"] for record in self.records()], [0])
+
     def test_the_examples_are_plans(self):
         for example in (BMOE_MATRIX.parents[1] / "docs").glob("matrix-*.toml"):
             with self.subTest(example=example.name):

@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import os
 import signal
 import sys
 from pathlib import Path
@@ -87,10 +88,10 @@ def _run(given):
         progress.close()
         results.close()
     if failed:
-        print(f"error: {len(failed)} of {len(runs)} runs failed, and the same command repeats them: "
-              + ", ".join(name for name, _ in failed), file=sys.stderr)
+        progress.say(f"error: {len(failed)} of {len(runs)} runs failed, and the same command repeats them: "
+                     + ", ".join(name for name, _ in failed))
         return 1
-    print(f"{len(runs)} runs in {given.out}; `tools/bmoe-analyze {given.out}` reads them", file=sys.stderr)
+    progress.say(f"{len(runs)} runs in {given.out}; `tools/bmoe-analyze {given.out}` reads them")
     return 0
 
 
@@ -99,7 +100,13 @@ def main(argv=None):
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        return _run(given)
+        status = _run(given)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Nobody reads the plan any more. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except MatrixError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

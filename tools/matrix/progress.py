@@ -24,6 +24,9 @@ class Progress:
         self.current = ""
         self.waiting_for = ""
 
+    def say(self, text):
+        self._line(text)
+
     def note(self, text):
         self._line(f"note: {text}")
 
@@ -58,19 +61,20 @@ class Progress:
 
     def close(self):
         if self.is_terminal:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+            self._write("\r\x1b[K")
 
     def _bar(self, text):
         full = _WIDTH * self.done // max(1, self.total)
         eta = self.eta()
         line = f"[{'#' * full}{'-' * (_WIDTH - full)}] {self.done}/{self.total} " + (f"ETA {eta} " if eta else "") + text
-        self.stream.write(f"\r\x1b[K{line[:self._columns() - 1]}")
-        self.stream.flush()
+        self._write(f"\r\x1b[K{line[:shutil.get_terminal_size().columns - 1]}")
 
     def _line(self, text):
-        self.stream.write(("\r\x1b[K" if self.is_terminal else "") + text + "\n")
-        self.stream.flush()
+        self._write(("\r\x1b[K" if self.is_terminal else "") + text + "\n")
 
-    def _columns(self):
-        return shutil.get_terminal_size().columns
+    def _write(self, text):
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except OSError:
+            pass  # nobody reads any more; the runs are in the results all the same

@@ -21,6 +21,7 @@
 #include "cli/open_chat_template.h"
 #include "cli/open_engine.h"
 #include "cli/prompt_progress.h"
+#include "cli/run_recorder.h"
 #include "cli/run_summary.h"
 #include "cli/text_output.h"
 #include "engine/conversation.h"
@@ -29,6 +30,7 @@ namespace bmoe::cli {
 
 namespace {
 
+constexpr int kInterrupted = 128 + SIGINT;
 constexpr int kTerminated = 128 + SIGTERM;
 
 constexpr const char *kHelp =
@@ -39,7 +41,9 @@ constexpr const char *kHelp =
     "/help        these lines\n"
     "/exit        end, as Ctrl-D does\n"
     "A line that ends in a backslash goes on in the next one; what is pasted may have several lines.\n"
-    "Ctrl-C stops an answer and keeps the conversation. Arrow keys and Ctrl-R find earlier messages.\n";
+    "Ctrl-C stops an answer and keeps the conversation; pressed again at once, it ends the program. Arrow keys and "
+    "Ctrl-R\n"
+    "find earlier messages.\n";
 
 constexpr const char *kBlank = " \t\n";
 
@@ -53,9 +57,10 @@ size_t common_prefix(std::span<const llama_token> a, std::span<const llama_token
 
 class Chat {
   public:
-    Chat(const CommandLine &command, engine::Engine &engine, const SignalPipe &signals)
+    Chat(const CommandLine &command, engine::Engine &engine, RunRecorder &recorder, const SignalPipe &signals)
         : command_(command),
           engine_(engine),
+          recorder_(recorder),
           chat_template_(open_chat_template(engine, command.no_think)),
           conversation_(engine),
           signals_(signals),
@@ -78,6 +83,7 @@ class Chat {
 
     const CommandLine &command_;
     engine::Engine &engine_;
+    RunRecorder &recorder_;
     std::unique_ptr<engine::ChatTemplate> chat_template_;
     engine::Conversation conversation_;
     const SignalPipe &signals_;
@@ -85,8 +91,9 @@ class Chat {
     TextOutput output_;
     std::vector<engine::ChatMessage> messages_;
     std::optional<engine::GenerationStats> last_;
-    double before_prompt_ = 0;  // seconds from the message to the decoding of its prompt
-    int signal_status_ = 0;     // of the signal that ended the last answer
+    double before_prompt_ = 0;   // seconds from the message to the decoding of its prompt
+    bool interrupted_ = false;   // by Ctrl-C, and nothing was said since: one more ends the conversation
+    std::optional<int> ending_;  // exit status, if signals during the last answer end the conversation
 };
 
 int Chat::run() {
@@ -96,10 +103,20 @@ int Chat::run() {
         std::string message;
         switch (read_message(*editor_, message)) {
             case Input::kLine:
+                interrupted_ = false;
                 status = take(message);
                 break;
-            case Input::kInterrupt:
+            case Input::kDropped:
+                interrupted_ = false;
                 say("(Ctrl-D or /exit ends the conversation)");
+                break;
+            case Input::kInterrupt:
+                if (interrupted_) {
+                    status = kInterrupted;
+                    break;
+                }
+                interrupted_ = true;
+                say("(Ctrl-C again, Ctrl-D or /exit ends the conversation)");
                 break;
             case Input::kEnd:
                 status = 0;
@@ -110,7 +127,7 @@ int Chat::run() {
         }
     }
     show_summary();
-    return *status;
+    return recorder_.finish() ? *status : 1;
 }
 
 // Returns the exit status if the program is to end, as do those that follow.
@@ -125,7 +142,7 @@ std::optional<int> Chat::take(const std::string &message) {
         return answer(message);
     } catch (const Error &error) {
         say(cat("error: ", error.what()));
-        return signal_status_ == kTerminated ? std::optional<int>(kTerminated) : std::nullopt;
+        return ending_;
     }
 }
 
@@ -176,17 +193,18 @@ std::optional<int> Chat::answer(const std::string &message) {
         messages_ = std::move(messages);
     }
     note_stop();
-    return signal_status_ == kTerminated ? std::optional<int>(kTerminated) : std::nullopt;
+    return ending_;
 }
 
 engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const std::vector<llama_token> &prompt) {
     engine_.take_cancel();  // one that came when the last answer had ended
-    const InterruptScope interrupt(engine_);
+    const InterruptScope interrupt(engine_, -1, InterruptScope::Second::kIsTaken);
     const int early = signals_.take();  // after the message, before now
     if (early != 0) {
         engine_.cancel();
     }
-    PromptProgress progress(prompt.size() - common_prefix(prompt, conversation_.tokens()), engine_.report().n_ubatch);
+    PromptProgress progress(prompt.size() - common_prefix(prompt, conversation_.tokens()), engine_.report().n_ubatch,
+                            !command_.record.progress);
     AnswerPrinter printer(rendered, output_);
     engine::GenerationRequest request;
     request.prompt = prompt;
@@ -199,13 +217,20 @@ engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const s
         progress.show(done - *reused, prompt.size() - *reused);
     };
     printer.attach(request);
+    recorder_.record(request, last_.emplace());
     const auto end = [&] {
         progress.clear();
         printer.finish();
-        signal_status_ = early != 0 ? 128 + early : interrupt.exit_status();
+        recorder_.finish_request();
+        const int status = early != 0 && !interrupt.interrupted() ? 128 + early : interrupt.exit_status();
+        const bool again = interrupt.again() || (early != 0 && interrupt.interrupted());
+        if (again || status == kTerminated) {
+            ending_ = status;
+        }
+        interrupted_ = status == kInterrupted && last_->stop == engine::StopReason::kCancelled;
     };
     try {
-        conversation_.generate(request, last_.emplace());
+        conversation_.generate(request, *last_);
     } catch (const Error &) {
         end();
         throw;
@@ -224,7 +249,7 @@ void Chat::note_stop() const {
             say(cat("note: the answer ends after ", last_->generated, " tokens; -n allows more"));
             break;
         case engine::StopReason::kCancelled:
-            say("(stopped)");
+            say(ending_ ? "(stopped)" : "(stopped; Ctrl-C again ends the conversation)");
             break;
         case engine::StopReason::kEndOfText:
         case engine::StopReason::kCaller:
@@ -270,11 +295,15 @@ void Chat::show_summary() const {
 
 }  // namespace
 
-int run_chat(const CommandLine &command) {
+int run_chat(const CommandLine &given) {
+    CommandLine command = given;
+    RunRecorder recorder(command.record);
+    recorder.observe(command.engine);
     std::optional<SignalPipe> signals;  // until the engine, which may write a file, is gone
     const auto engine = open_engine(command);
+    recorder.begin(*engine, command);
     signals.emplace();
-    return Chat(command, *engine, *signals).run();
+    return Chat(command, *engine, recorder, *signals).run();
 }
 
 }  // namespace bmoe::cli

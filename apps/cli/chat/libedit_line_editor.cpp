@@ -145,7 +145,10 @@ Input LibeditLineEditor::why_nothing() {
     if (last_event_ != TerminalInput::Event::kSignal) {
         return Input::kEnd;
     }
-    return input_.signal() == SIGINT ? Input::kInterrupt : Input::kTerminated;
+    if (input_.signal() != SIGINT) {
+        return Input::kTerminated;
+    }
+    return drops_text_ ? Input::kDropped : Input::kInterrupt;
 }
 
 void LibeditLineEditor::remember(const std::string &message) {
@@ -195,6 +198,8 @@ int LibeditLineEditor::next_character(EditLine *editor, wchar_t *character) {
         char byte = 0;
         self.last_event_ = self.input_.next(byte);
         if (self.last_event_ != TerminalInput::Event::kByte) {
+            const LineInfoW *typed = el_wline(editor);  // nothing is left of it once this has returned
+            self.drops_text_ = typed->lastchar != typed->buffer;
             return self.last_event_ == TerminalInput::Event::kEnd ? 0 : -1;
         }
         const size_t n = std::mbrtowc(character, &byte, 1, &self.decoding_);

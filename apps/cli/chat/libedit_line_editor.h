@@ -57,6 +57,7 @@ class LibeditLineEditor : public LineEditor {
     std::wstring prompt_;
     std::mbstate_t decoding_ = {};
     TerminalInput::Event last_event_ = TerminalInput::Event::kByte;
+    bool drops_text_ = false;  // when the last event came something had been typed
     bool has_new_history_ = false;
 };
 

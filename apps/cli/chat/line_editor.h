@@ -11,7 +11,8 @@ namespace bmoe::cli {
 enum class Input {
     kLine,
     kEnd,         // of the input, as by Ctrl-D
-    kInterrupt,   // Ctrl-C: what was typed is dropped
+    kInterrupt,   // Ctrl-C, with nothing typed
+    kDropped,     // Ctrl-C: what was typed is dropped
     kTerminated,  // SIGTERM
 };
 

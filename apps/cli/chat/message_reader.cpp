@@ -7,7 +7,7 @@ Input read_message(LineEditor &editor, std::string &message) {
     for (bool goes_on = false;;) {
         std::string line;
         if (const Input input = editor.read(goes_on ? ". " : "> ", line); input != Input::kLine) {
-            return input;
+            return input == Input::kInterrupt && !message.empty() ? Input::kDropped : input;
         }
         goes_on = line.ends_with('\\');
         if (goes_on) {

@@ -17,7 +17,10 @@ Input PlainLineEditor::read(const std::string &prompt, std::string &line) {
                 return line.empty() ? Input::kEnd : Input::kLine;
             case TerminalInput::Event::kSignal:
                 std::fputc('\n', stderr);
-                return input_.signal() == SIGINT ? Input::kInterrupt : Input::kTerminated;
+                if (input_.signal() != SIGINT) {
+                    return Input::kTerminated;
+                }
+                return line.empty() ? Input::kInterrupt : Input::kDropped;
             case TerminalInput::Event::kByte:
                 if (byte == '\n') {
                     return Input::kLine;

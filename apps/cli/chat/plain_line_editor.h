@@ -5,7 +5,7 @@
 
 namespace bmoe::cli {
 
-// Lines as the terminal driver gives them.
+// Lines as the terminal driver gives them: of a line that was not ended before a Ctrl-C nothing is known.
 class PlainLineEditor : public LineEditor {
   public:
     explicit PlainLineEditor(const SignalPipe &signals) : input_(signals) {}

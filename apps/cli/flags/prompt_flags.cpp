@@ -20,7 +20,8 @@ void PromptFlags::add_to(CLI::App &app, CommandLine &out) {
     CLI::Option *chat =
         app.add_flag("--chat", out.chat, "Render the prompt with the model's own chat template")->group("Prompt");
     app.add_flag("--raw", raw_, "Continue the prompt as it is, which is the default")->excludes(chat)->group("Prompt");
-    app.add_flag("--no-think", out.no_think, "In a chat: ask the model to answer without reasoning")->group("Prompt");
+    app.add_flag("--no-think", out.no_think, "In a chat or a session: ask the model to answer without reasoning")
+        ->group("Prompt");
     app.add_option_function<std::string>(
            "--list-models",
            [&](const std::string &folder) {
@@ -40,7 +41,7 @@ void PromptFlags::apply(CommandLine &out) {
         return;
     }
     if (out.mode == Mode::kSession) {
-        for (const char *flag : {"--file", "--raw", "--no-think"}) {
+        for (const char *flag : {"--file", "--raw"}) {
             if (app_->count(flag) > 0) {
                 throw CLI::ValidationError(std::string(flag) +
                                            " has no meaning with --session: requests say what to generate");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/mib.h"
 #include "bmoe_version.h"
 #include "telemetry/bound.h"
@@ -29,7 +30,7 @@ Json expert_figures(const engine::GenerationStats &stats) {
     return {
         {"hit_rate", measured(ratio(hits, hits + static_cast<double>(decode.cache.misses)))},
         {"mib_per_token", measured(ratio(static_cast<double>(decode.reads.bytes) / static_cast<double>(kMiB), steps))},
-        {"wait_s_per_token", measured(ratio(static_cast<double>(decode.stall_ns) * 1e-9, steps))},
+        {"wait_s_per_token", measured(ratio(seconds_of(decode.stall_ns), steps))},
         {"prompt_mib", mib(stats.prompt.experts.reads.bytes)}};
 }
 

@@ -1,6 +1,7 @@
 #include "cli/session/worker.h"
 
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <optional>
 #include <string_view>
@@ -38,8 +39,14 @@ const char *reason_name(engine::StopReason reason) {
 
 }  // namespace
 
-Worker::Worker(const CommandLine &command, engine::Engine &engine, OutputLines &output)
-    : command_(command), engine_(engine), output_(output), conversation_(engine), prompts_(engine) {}
+Worker::Worker(const CommandLine &command, engine::Engine &engine, RunRecorder &recorder, engine::PromptMaker &prompts,
+               OutputLines &output)
+    : command_(command),
+      engine_(engine),
+      recorder_(recorder),
+      prompts_(prompts),
+      output_(output),
+      conversation_(engine) {}
 
 void Worker::run(const Job &job, const std::function<void()> &finished) {
     if (const auto *request = std::get_if<GenerateRequest>(&job)) {
@@ -64,8 +71,12 @@ void Worker::generate(const GenerateRequest &request, const std::function<void()
     } catch (const std::exception &failure) {
         error = failure.what();
     }
+    recorder_.finish_request();
     if (answer) {
         say(request.id, answer->finish(), stats.generated);
+        if (answer->broke_format()) {
+            std::fprintf(stderr, "note: %s\n", engine::kBrokenFormat);
+        }
     }
     const Json figures = answer_figures(engine_, stats, prompt_tokens);
     finished();
@@ -106,6 +117,7 @@ void Worker::decode(const GenerateRequest &request, const engine::Prompt &prompt
         say(request.id, answer.add(piece), stats.generated);
         return !answer.ended() && !output_.failed();
     };
+    recorder_.record(wanted, stats);
     conversation_.generate(wanted, stats);
 }
 

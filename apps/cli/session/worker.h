@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/run_recorder.h"
 #include "cli/session/inbox.h"
 #include "cli/session/output_lines.h"
 #include "cli/session/request.h"
@@ -18,10 +19,11 @@
 
 namespace bmoe::cli {
 
-// Not thread-safe. `command`, what a request does not say, `engine` and `output` must outlive it.
+// Not thread-safe. All that it is made with must outlive it; `command` is what a request does not say.
 class Worker {
   public:
-    Worker(const CommandLine &command, engine::Engine &engine, OutputLines &output);
+    Worker(const CommandLine &command, engine::Engine &engine, RunRecorder &recorder, engine::PromptMaker &prompts,
+           OutputLines &output);
 
     // Calls `finished` when another request may be started, before it says that this one is done.
     void run(const Job &job, const std::function<void()> &finished);
@@ -35,9 +37,10 @@ class Worker {
 
     const CommandLine &command_;
     engine::Engine &engine_;
+    RunRecorder &recorder_;
+    engine::PromptMaker &prompts_;
     OutputLines &output_;
     engine::Conversation conversation_;
-    engine::PromptMaker prompts_;
 };
 
 }  // namespace bmoe::cli
