@@ -29,9 +29,11 @@ complain() {
 }
 
 shopt -s nullglob
+found=0
 fresh=$(mktemp)
 trap 'rm -f "$fresh"' EXIT
 for jsonl in "$data"/*/matrix.jsonl; do
+    found=1
     folder=${jsonl%/matrix.jsonl}
     name=${folder##*/}
     if ! "$root/tools/bmoe-analyze" "$folder" >"$fresh"; then
@@ -51,4 +53,7 @@ for table in "$tables"/*.md; do
         complain "$table has no data in $data/${name%.md}: remove it, or bring the data back"
     fi
 done
+if [ $found -eq 0 ]; then
+    printf '%s holds no results folder, so there is nothing to write\n' "$data"
+fi
 exit $bad

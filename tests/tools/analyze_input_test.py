@@ -95,6 +95,31 @@ class InputTest(CopyTest):
         self.change_records(lambda record: record.update(exit_status=1, error="no memory"))
         self.assert_refused("has no run to analyse, since all 6 failed: .*-base-forward-1: no memory; ")
 
+    def test_a_cell_all_of_whose_runs_failed(self):
+        self.change_records(lambda record: record.update(exit_status=1, error="no memory"), BASE)
+        for record in self.chosen(BASE):
+            for kind in ("csv", "metrics", "log"):
+                for path in (self.folder / "runs").glob((self.folder / record[kind]).name + "*"):
+                    path.unlink()
+        status, out, err = self.analyze(self.folder)
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(out.count("base-forward-1 | base | no memory |"), 1)
+        self.assertEqual(out.count("base-reversed-1 | base | no memory |"), 1)
+        self.assertNotIn(f"| {BASE} | ", out.split("## Failed runs")[0])
+        self.assertEqual(self.judged(), set())
+
+    def test_only_a_cut_off_line(self):
+        path = self.folder / "matrix.jsonl"
+        path.write_text(path.read_text().splitlines()[0][:-20])
+        self.assert_refused("matrix.jsonl has no run: let bmoe-matrix finish")
+
+    def test_paths_with_spaces(self):
+        spaced = self.folder.rename(self.folder.parent / "my results")
+        ended = run_program(spaced, "--out", self.scratch / "my report")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("my report/report.md", ended.stdout)
+        self.assertIn("## Throughput", (self.scratch / "my report" / "report.md").read_text())
+
     def test_missing_files(self):
         for kind in ("csv", "metrics", "log"):
             with self.subTest(kind):

@@ -36,8 +36,8 @@ def _marks(cell, verdicts):
 def lossy_text(rates):
     dropped, substituted, mass = rates
     if dropped < 0:
-        return "not measured"
-    return f"{100 * dropped:.1f} % dropped, {100 * substituted:.1f} % substituted, mass {figure(mass, 1, 100, ' %')}"
+        return "-"
+    return f"{100 * dropped:.1f} % dropped, {100 * substituted:.1f} % substituted, router weight {figure(mass, 1, 100, ' %')}"
 
 
 def throughput(cells, verdicts):
@@ -48,12 +48,12 @@ def throughput(cells, verdicts):
                      speed_text(speed.p5), speed_text(speed.p95), speed_text(speed.least), speed_text(speed.most),
                      figure(cell.hit_rate(), 1, 100, " %"), figure(cell.stall(), 2, 1e3), cell.resampled,
                      lossy_text(cell.mean_lossy_rates()) if cell.is_lossy else "", _marks(cell, verdicts)))
-    return table(("cell", "runs", "mean tok/s (95 %)", "median (95 %)", "p5", "p95", "min", "max", "hit", "stall, ms/token",
-                  "resampled", "lossy", "verdicts"), rows)
+    return table(("cell", "runs", "mean tok/s (95 %)", "median tok/s (95 %)", "p5 tok/s", "p95 tok/s", "min tok/s", "max tok/s", "hit rate",
+                  "stall, ms/token", "resampled", "lossy", "verdicts"), rows)
 
 
 def discarded(cells):
-    return table(("cell", "tokens generated", "discarded", "why"),
+    return table(("cell", "tokens generated per run", "tokens discarded", "why"),
                  [(cell.label, ", ".join(map(str, dict.fromkeys(run.generated for run in cell.runs))), *cell.warm_up) for cell in cells])
 
 
@@ -72,15 +72,15 @@ def pressure(cells):
                 f"{get('cpu_temp_c', 1, 1.0, entry)} / {get('mem_available_bytes', 0, 1 / _MIB, entry)} / "
                 f"{get('cpu_idle_percent', 0, 1.0, entry)} / {get('scaling_max_freq_khz', 0, 1e-3, entry)}",
                 f"{get('waited_s', 0, 1.0, entry)}{', gave up' if entry.get('gave_up') else ''}"))
-    return table(("cell", "pass", "peak RSS, MiB", "MemAvailable start / floor, MiB", "CPU start / max, C", "majflt/token",
-                  "PSI cpu / memory / io, %", "max freq start / least, MHz", "entry: C / MiB free / idle % / MHz", "waited, s"), rows)
+    return table(("cell", "pass", "peak RSS, MiB", "MemAvailable start / floor, MiB", "CPU start / max, °C", "major faults/token",
+                  "PSI cpu / memory / io, %", "max freq start / least, MHz", "at entry: CPU, °C / MemAvailable, MiB / CPU idle, % / max freq, MHz", "waited, s"), rows)
 
 
 def lossy_passes(cells):
     """Empty if no cell is lossy."""
     rows = [(label, f"{run.direction} {run.record['round']}", speed_text(run.csv.steps / sum(run.csv.columns["wall_s"])),
              *(figure(rate, 1, 100, " %") for rate in rates)) for label, run, *rates in passes_of_lossy(cells)]
-    return table(("cell", "pass", "tok/s, whole run", "dropped", "substituted", "mass"), rows) if rows else ""
+    return table(("cell", "pass", "tok/s, whole run", "experts dropped", "experts substituted", "router weight lost"), rows) if rows else ""
 
 
 def bounds(cells):
@@ -92,7 +92,7 @@ def bounds(cells):
             if bound:
                 rows.append((cell.label, f"{run.direction} {run.record['round']}", figure(bound.compute_s, 1, 1e3),
                              figure(bound.io_s, 1, 1e3), bound.by, figure(bound.reached_percent, 0, 1.0, " %")))
-    return table(("cell", "pass", "compute, ms/token", "I/O, ms/token", "bound by", "reached"), rows) if rows else ""
+    return table(("cell", "pass", "compute, ms/token", "I/O, ms/token", "bound by", "of the bound reached"), rows) if rows else ""
 
 
 def failures(failed):

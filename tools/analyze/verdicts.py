@@ -100,7 +100,7 @@ def entered_hot(cells, failed):
                 found.append(f"run {run.name} began after {number(entry, 'waited_s'):.0f} s of waiting in vain: "
                              f"{entry.get('reason') or 'no reason given'}")
             elif -1 not in (temperature, limit) and temperature > limit:
-                found.append(f"run {run.name} began at {temperature:.1f} C, over {limit:.1f} C")
+                found.append(f"run {run.name} began at {temperature:.1f} °C, over its threshold of {limit:.1f} °C")
         if found:
             yield cell, "; ".join(found)
 
