@@ -69,7 +69,7 @@ int Terminal::wait() {
     while (read_more()) {
     }
     if (!is_closed_) {
-        throw std::runtime_error("the program does not end; on the screen: " + screen_.substr(seen_));
+        throw std::runtime_error("the program does not end; on the screen: " + screen_);
     }
     if (status_ == -1) {
         int status = 0;
