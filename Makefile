@@ -17,7 +17,7 @@ run_args = -m "$(or $(MODEL),models/demo-moe.gguf)" $(if $(MODEL),,--moe-stream 
     -n 120 -p "And the king said unto" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test sanitize lint format bench clean
+.PHONY: help run build test sanitize lint format bench tables clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -45,6 +45,9 @@ format: ## format the C++ files in place
 
 bench: ## micro-benchmarks, then bmoe-bench on the demo model, or on MODEL=<file.gguf> with ARGS="--cells ..."
 	@scripts/bench.sh "$(MODEL)" $(ARGS)
+
+tables: ## docs/tables again, from the measurements in docs/data
+	@scripts/bench-tables.sh
 
 clean: ## remove build/; llama.cpp and ccache's objects stay
 	rm -rf build

@@ -33,7 +33,6 @@ constexpr uint32_t kPromptsByUbatch[] = {2048, 8192};
 constexpr uint32_t kUbatches[] = {512, 2048};
 constexpr int kReplayPercent[] = {10, 15, 20, 25};
 constexpr uint32_t kTokensAfterPrefill = 4;
-constexpr uint32_t kWholePrompt = 512;
 constexpr uint32_t kLongPrompt = 512;
 
 uint64_t gib(int n) { return static_cast<uint64_t>(n) * 1024; }
@@ -59,6 +58,13 @@ Cell with_prompt(Cell cell, uint32_t tokens) {
     return cell;
 }
 
+// Decode as it is after a prompt of some length: attention costs more, and the cache holds what the prompt left.
+Cell after_long_prompt(Cell cell) {
+    cell.name += cat("-after-", kLongPrompt);
+    cell.prompt_tokens = kLongPrompt;
+    return cell;
+}
+
 std::vector<Cell> streaming_cells() {
     std::vector<Cell> cells;
     for (const int memory : kMemoryGib) {
@@ -67,13 +73,10 @@ std::vector<Cell> streaming_cells() {
     for (const int cache : kCacheMib) {
         cells.push_back(streaming(cat("decode-6g-", cache), gib(6), cat(cache)));
     }
-    // What a long prompt leaves in the cache for the tokens after it.
-    Cell after = streaming(cat("decode-6g-auto-after-", kLongPrompt), gib(6), "auto");
-    after.prompt_tokens = kLongPrompt;
-    cells.push_back(std::move(after));
+    cells.push_back(after_long_prompt(streaming("decode-6g-auto", gib(6), "auto")));
     // A prompt that uses almost every expert, so that little is left to read.
     Cell all = streaming("decode-whole", 0, "whole");
-    all.prompt_tokens = kWholePrompt;
+    all.prompt_tokens = kLongPrompt;
     cells.push_back(std::move(all));
     for (const uint32_t prompt : kPrompts) {
         cells.push_back(with_prompt(streaming(cat("prefill-", prompt), gib(6), "auto"), prompt));
@@ -138,6 +141,7 @@ void add_plain(std::vector<Cell> &cells) {
     plain.settings["repack"] = "off";
     for (const Cell &resident : {repacked, plain}) {
         cells.push_back(resident);
+        cells.push_back(after_long_prompt(resident));
         for (const uint32_t prompt : kPrompts) {
             Cell cell = with_prompt(resident, prompt);
             cell.name += cat("-prefill-", prompt);

@@ -35,7 +35,7 @@ void on_signal(int signal) {
 }  // namespace
 
 struct InterruptScope::Old {
-    struct sigaction interrupt, terminate, pipe;
+    struct sigaction interrupt, terminate, hang_up, pipe;
 };
 
 InterruptScope::InterruptScope(engine::Engine &engine, int event, Second second) : old_(std::make_unique<Old>()) {
@@ -49,6 +49,10 @@ InterruptScope::InterruptScope(engine::Engine &engine, int event, Second second)
     action.sa_flags = SA_RESTART;  // what is being written is not lost
     sigaction(SIGINT, &action, &old_->interrupt);
     sigaction(SIGTERM, &action, &old_->terminate);
+    sigaction(SIGHUP, nullptr, &old_->hang_up);
+    if (old_->hang_up.sa_handler != SIG_IGN) {  // nohup wants it to live on
+        sigaction(SIGHUP, &action, nullptr);
+    }
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, &old_->pipe);
 }
@@ -57,6 +61,7 @@ InterruptScope::~InterruptScope() {
     if (!ignoring_) {
         sigaction(SIGINT, &old_->interrupt, nullptr);
         sigaction(SIGTERM, &old_->terminate, nullptr);
+        sigaction(SIGHUP, &old_->hang_up, nullptr);
     }
     sigaction(SIGPIPE, &old_->pipe, nullptr);
     running.store(nullptr, std::memory_order_relaxed);
@@ -73,6 +78,7 @@ void InterruptScope::ignore_from_now_on() {
     ignoring_ = true;
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGTERM, SIG_IGN);
+    std::signal(SIGHUP, SIG_IGN);
 }
 
 }  // namespace bmoe::cli

@@ -1,4 +1,4 @@
-// Ctrl-C and a polite kill: the generation ends, the program says what it has done and ends by convention.
+// Ctrl-C, a polite kill and a terminal that closes: the generation ends, the program says what it has done and ends by convention.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace bmoe::cli {
 
-// While it lives, SIGINT and SIGTERM cancel what `engine` does; a second one of the same kind ends the program. SIGPIPE is ignored: the write fails
-// instead. One at a time.
+// While it lives, SIGINT, SIGTERM and SIGHUP cancel what `engine` does, and a second one ends the program: see Second. SIGHUP
+// stays ignored where it was. SIGPIPE is ignored: the write fails instead. One at a time.
 class InterruptScope {
   public:
     enum class Second {
@@ -16,7 +16,7 @@ class InterruptScope {
         kIsTaken,      // again() says so; a third one ends the program at once
     };
 
-    // Both signals also write to `event`, an eventfd, if it is not -1.
+    // They also write to `event`, an eventfd, if it is not -1.
     explicit InterruptScope(engine::Engine &engine, int event = -1, Second second = Second::kEndsProgram);
     ~InterruptScope();
     InterruptScope(const InterruptScope &) = delete;
@@ -26,8 +26,8 @@ class InterruptScope {
     bool again() const;       // more than once
     int exit_status() const;  // by convention, of a program that a signal ended; 0 without one
 
-    // From here on little is left to do, and a file that is being written should not be left half done: both signals are
-    // ignored until the program ends.
+    // From here on little is left to do, and a file that is being written should not be left half done: they are ignored until
+    // the program ends.
     void ignore_from_now_on();
 
   private:

@@ -67,7 +67,11 @@ const char *dense_weights(engine::DenseWeights where) {
 
 void add_generation(Configuration &to, const CommandLine &command) {
     const engine::Sampling &sampling = command.sampling;
-    to.add("max_tokens", command.max_tokens);
+    if (command.max_tokens == CommandLine::kAsManyAsFit) {
+        to.add("max_tokens", "context");
+    } else {
+        to.add("max_tokens", command.max_tokens);
+    }
     to.add("chat", command.chat);
     to.add("no_think", command.no_think);
     to.add("temperature", sampling.temperature);

@@ -496,7 +496,9 @@ TEST_F(Telemetry, EachRequestOfASessionIsATurn) {
 }
 
 TEST_F(Telemetry, HoweverASessionEndsItsFilesAreComplete) {
-    for (const std::string end : {"SIGINT", "SIGTERM", "input", "output"}) {
+    const std::map<std::string, int> statuses = {
+        {"SIGHUP", 128 + SIGHUP}, {"SIGINT", 128 + SIGINT}, {"SIGTERM", 128 + SIGTERM}, {"input", 0}, {"output", 141}};
+    for (const auto &[end, status] : statuses) {
         SessionProcess run(session());
         run.send(generate(kPrompt, 4));
         const auto first = run.answer().body;
@@ -508,9 +510,8 @@ TEST_F(Telemetry, HoweverASessionEndsItsFilesAreComplete) {
         } else if (end == "output") {
             run.close_output();
         } else {
-            run.signal(end == "SIGINT" ? SIGINT : SIGTERM);
+            run.signal(status - 128);
         }
-        const int status = end == "SIGINT" ? 130 : end == "SIGTERM" ? 143 : end == "output" ? 141 : 0;
         EXPECT_EQ(run.wait(), status) << end;
         SCOPED_TRACE(end);
         expect_turns({first["prompt"]["decoded"], 1});
@@ -583,15 +584,23 @@ TEST_F(Telemetry, EachMessageOfAConversationIsATurn) {
     EXPECT_GE(forms.size(), 7U);  // and moe-lookahead:
 }
 
+TEST_F(Telemetry, AConversationSaysThatItsAnswersHaveNoLimit) {
+    Terminal terminal(chat(""));
+    terminal.read_until("> ");
+    terminal.type("/exit\r");
+    EXPECT_EQ(terminal.wait(), 0);
+    EXPECT_EQ(Table(read_file(csv_)).preamble.at("max_tokens"), "context");
+}
+
 TEST_F(Telemetry, HoweverAConversationEndsItsFilesAreComplete) {
-    for (const int status : {128 + SIGTERM, 128 + SIGINT}) {
+    for (const int status : {128 + SIGTERM, 128 + SIGHUP, 128 + SIGINT}) {
         Terminal terminal(chat("-n 4"));
         terminal.read_until("> ");
         terminal.type("And the king said\r");
         terminal.read_until("And the king said\r\n");
         terminal.read_until("> ");
-        if (status == 128 + SIGTERM) {
-            terminal.signal(SIGTERM);
+        if (status != 128 + SIGINT) {
+            terminal.signal(status - 128);
         } else {
             terminal.type(kCtrlC);
             terminal.read_until("> ");

@@ -68,6 +68,9 @@ void Terminal::signal(int number) const { kill(pid_, number); }
 int Terminal::wait() {
     while (read_more()) {
     }
+    if (!is_closed_) {
+        throw std::runtime_error("the program does not end; on the screen: " + screen_);
+    }
     if (status_ == -1) {
         int status = 0;
         waitpid(pid_, &status, 0);
@@ -86,6 +89,7 @@ bool Terminal::read_more() {
     char bytes[4096];
     const ssize_t n = read(fd_, bytes, sizeof(bytes));
     if (n <= 0) {
+        is_closed_ = true;
         return false;
     }
     screen_.append(bytes, static_cast<size_t>(n));

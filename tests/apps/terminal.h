@@ -23,7 +23,8 @@ class Terminal {
     void await_bytes(size_t n);
 
     void signal(int number) const;
-    // Reads the rest and blocks until the program has ended: its exit status; 128 + n after signal n.
+    // Reads the rest and blocks until the program has ended: its exit status; 128 + n after signal n. Throws std::runtime_error if
+    // nothing comes for a minute.
     int wait();
     // Everything that was on the screen.
     const std::string &screen() const { return screen_; }
@@ -34,6 +35,7 @@ class Terminal {
     pid_t pid_ = -1;
     int fd_ = -1;
     int status_ = -1;
+    bool is_closed_ = false;
     std::string screen_;
     size_t seen_ = 0;
 };

@@ -32,6 +32,7 @@ namespace {
 
 constexpr int kInterrupted = 128 + SIGINT;
 constexpr int kTerminated = 128 + SIGTERM;
+constexpr int kHungUp = 128 + SIGHUP;
 
 constexpr const char *kHelp =
     "/stats       speed and reads of the last answer, and what the context holds\n"
@@ -123,6 +124,9 @@ int Chat::run() {
                 break;
             case Input::kTerminated:
                 status = kTerminated;
+                break;
+            case Input::kHungUp:
+                status = kHungUp;
                 break;
         }
     }
@@ -224,7 +228,7 @@ engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const s
         recorder_.finish_request();
         const int status = early != 0 && !interrupt.interrupted() ? 128 + early : interrupt.exit_status();
         const bool again = interrupt.again() || (early != 0 && interrupt.interrupted());
-        if (again || status == kTerminated) {
+        if (again || status == kTerminated || status == kHungUp) {
             ending_ = status;
         }
         interrupted_ = status == kInterrupted && last_->stop == engine::StopReason::kCancelled;

@@ -123,6 +123,8 @@ Input LibeditLineEditor::read(const std::string &prompt, std::string &line) {
     last_event_ = TerminalInput::Event::kByte;
     decoding_ = {};
     el_resize(editor_.get());
+    // Before there is a prompt: libedit does it after, and a Ctrl-D typed in between would be lost.
+    el_wset(editor_.get(), EL_PREP_TERM, 1);
     std::fputs(kMarkPastes, screen_);
     int length = 0;
     const wchar_t *typed = el_wgets(editor_.get(), &length);
@@ -145,10 +147,7 @@ Input LibeditLineEditor::why_nothing() {
     if (last_event_ != TerminalInput::Event::kSignal) {
         return Input::kEnd;
     }
-    if (input_.signal() != SIGINT) {
-        return Input::kTerminated;
-    }
-    return drops_text_ ? Input::kDropped : Input::kInterrupt;
+    return ended_by(input_.signal(), drops_text_);
 }
 
 void LibeditLineEditor::remember(const std::string &message) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include "cli/chat/plain_line_editor.h"
@@ -10,6 +11,13 @@
 #endif
 
 namespace bmoe::cli {
+
+Input ended_by(int signal, bool has_text) {
+    if (signal == SIGINT) {
+        return has_text ? Input::kDropped : Input::kInterrupt;
+    }
+    return signal == SIGHUP ? Input::kHungUp : Input::kTerminated;
+}
 
 std::unique_ptr<LineEditor> make_line_editor(const SignalPipe &signals) {
 #ifdef BMOE_LIBEDIT

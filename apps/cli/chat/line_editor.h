@@ -14,7 +14,11 @@ enum class Input {
     kInterrupt,   // Ctrl-C, with nothing typed
     kDropped,     // Ctrl-C: what was typed is dropped
     kTerminated,  // SIGTERM
+    kHungUp,      // SIGHUP: the terminal is gone
 };
+
+// Why there is no line when `signal` came; `has_text`: something was typed.
+Input ended_by(int signal, bool has_text);
 
 class LineEditor {
   public:

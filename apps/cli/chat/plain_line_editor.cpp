@@ -17,10 +17,7 @@ Input PlainLineEditor::read(const std::string &prompt, std::string &line) {
                 return line.empty() ? Input::kEnd : Input::kLine;
             case TerminalInput::Event::kSignal:
                 std::fputc('\n', stderr);
-                if (input_.signal() != SIGINT) {
-                    return Input::kTerminated;
-                }
-                return line.empty() ? Input::kInterrupt : Input::kDropped;
+                return ended_by(input_.signal(), !line.empty());
             case TerminalInput::Event::kByte:
                 if (byte == '\n') {
                     return Input::kLine;

@@ -27,7 +27,7 @@ void on_signal(int signal) {
 }  // namespace
 
 struct SignalPipe::Old {
-    struct sigaction interrupt, terminate, pipe;
+    struct sigaction interrupt, terminate, hang_up, pipe;
 };
 
 SignalPipe::SignalPipe() : old_(std::make_unique<Old>()) {
@@ -42,6 +42,10 @@ SignalPipe::SignalPipe() : old_(std::make_unique<Old>()) {
     action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, &old_->interrupt);
     sigaction(SIGTERM, &action, &old_->terminate);
+    sigaction(SIGHUP, nullptr, &old_->hang_up);
+    if (old_->hang_up.sa_handler != SIG_IGN) {  // nohup wants it to live on
+        sigaction(SIGHUP, &action, nullptr);
+    }
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, &old_->pipe);
 }
@@ -49,6 +53,7 @@ SignalPipe::SignalPipe() : old_(std::make_unique<Old>()) {
 SignalPipe::~SignalPipe() {
     sigaction(SIGINT, &old_->interrupt, nullptr);
     sigaction(SIGTERM, &old_->terminate, nullptr);
+    sigaction(SIGHUP, &old_->hang_up, nullptr);
     sigaction(SIGPIPE, &old_->pipe, nullptr);
     ::close(read_end_);
     ::close(write_end);

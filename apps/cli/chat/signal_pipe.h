@@ -5,8 +5,8 @@
 
 namespace bmoe::cli {
 
-// While it lives, SIGINT and SIGTERM do nothing but make fd() readable, and SIGPIPE is ignored: the write fails instead. One at
-// a time.
+// While it lives, SIGINT, SIGTERM and SIGHUP do nothing but make fd() readable. SIGHUP stays ignored where it was. SIGPIPE is
+// ignored: the write fails instead. One at a time.
 class SignalPipe {
   public:
     SignalPipe();  // throws bmoe::Error

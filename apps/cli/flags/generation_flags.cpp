@@ -2,17 +2,11 @@
 
 namespace bmoe::cli {
 
-namespace {
-
-constexpr int kMostTokens = 1 << 30;
-
-}  // namespace
-
 void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
     predict_ = app.add_option("-n,--predict", out.max_tokens,
                               "Tokens to generate at most; in a conversation as many as fit, if not given")
                    ->capture_default_str()
-                   ->check(CLI::Range(1, kMostTokens))
+                   ->check(CLI::Range(1, CommandLine::kAsManyAsFit))
                    ->group("Generation");
     app.add_option("--temp", out.sampling.temperature, "Temperature; 0: always the likeliest token")
         ->capture_default_str()
@@ -40,7 +34,7 @@ void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
 
 void GenerationFlags::apply(CommandLine &out) {
     if (out.mode == Mode::kChat && predict_->count() == 0) {
-        out.max_tokens = kMostTokens;
+        out.max_tokens = CommandLine::kAsManyAsFit;
     }
 }
 

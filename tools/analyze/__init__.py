@@ -1,0 +1,1 @@
+"""What bmoe-analyze is made of."""
