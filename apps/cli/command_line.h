@@ -22,6 +22,7 @@ struct CommandLine {
     Mode mode = Mode::kOneShot;
     engine::Options engine;
     std::string prompt;
+    std::string prompt_file;                      // it is from; may be - for standard input
     static constexpr int kAsManyAsFit = 1 << 30;  // into the context
     int max_tokens = 128;
     bool chat = false;        // in the model's chat template

@@ -23,6 +23,9 @@ std::string read_to_end(int fd, const std::string &source) {
         }
         if (n > 0) {
             text.append(piece, static_cast<size_t>(n));
+            if (std::memchr(piece, '\0', static_cast<size_t>(n)) != nullptr) {
+                return text;  // no text; a device may have no end
+            }
         } else if (errno != EINTR) {
             throw Error(cat(source, ": cannot read the prompt: ", std::strerror(errno)));
         }

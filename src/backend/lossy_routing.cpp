@@ -34,8 +34,9 @@ void LossyOptions::check() const {
         throw Error(cat("--drop-cold-experts ", drop_cold, ": give a number from 0 (drops nothing) to 1"));
     }
     if (!(substitute_cold >= 0 && std::isfinite(substitute_cold))) {
-        throw Error(cat("--substitute-cold ", substitute_cold,
-                        ": give the least share of its score that an expert may be replaced for, from 0 (never) to 1"));
+        throw Error(
+            cat("--substitute-cold ", substitute_cold,
+                ": give how many times the score of an expert its substitute must have at least, or 0 (never)"));
     }
     if (!(quality_budget <= 100)) {
         throw Error(cat("--quality-budget ", quality_budget, ": give a percentage from 0 to 100"));

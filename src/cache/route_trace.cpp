@@ -113,13 +113,17 @@ RouteTrace read_route_trace(const std::string &path) {
     std::ifstream file(path);
     if (!file) throw Error(cat("route trace ", path, ": cannot be opened; check the path"));
     RouteTrace trace;
-    std::string text;
-    uint64_t number = 0;
+    // Not a line at once: a file that is something else may have one without end.
+    std::string text(kMagic.size(), '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    uint64_t number = 1;
+    if (text != kMagic || (std::getline(file, text) && !text.empty() && text != "\r")) {
+        Line{path, number, text}.fail(cat("is not '", kMagic, "': this is not a route trace"));
+    }
     std::optional<Record> previous;
     while (std::getline(file, text)) {
         if (!text.empty() && text.back() == '\r') text.pop_back();
         const Line line{path, ++number, text};
-        if (number == 1 && text != kMagic) line.fail(cat("is not '", kMagic, "': this is not a route trace"));
         if (text.empty()) continue;
         if (text.front() == '#') {
             read_header(line, trace);

@@ -90,7 +90,7 @@ ChatTemplate::ChatTemplate(const llama_model *model) {
     if (llama_model_chat_template(model, nullptr) == nullptr) {
         throw Error(
             "the model has no chat template (tokenizer.chat_template): it can only continue text; give one with -p "
-            "or -f, without --chat");
+            "or -f, without --chat, or to a session as 'prompt'");
     }
     state_ = std::make_unique<State>(model, "");
     state_->vocab = llama_model_get_vocab(model);

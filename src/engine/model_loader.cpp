@@ -1,5 +1,6 @@
 #include "engine/model_loader.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
@@ -53,6 +54,9 @@ void note_resident_banks(const Options &options, const std::set<const gguf::Bank
                      (*resident.begin())->tensor, ") cannot be streamed and are held in memory"));
 }
 
+// Each has a buffer of its own, and a few are enough for reads of megabytes.
+constexpr int kMostLoadingLanes = 8;
+
 // Every tensor but the banks of experts (gguf/expert_layers.h), for llama_model_params::tensor_buft_overrides.
 constexpr const char *kDenseTensors = "^(?!blk\\.[0-9]+\\.ffn_.+_(ch)?exps\\.weight$)";
 
@@ -78,7 +82,7 @@ void warm_up(const Options &options, const gguf::ModelFile &file, const gguf::Mo
 
 LoadedModel load_streamed(const Options &options, const gguf::ModelFile &file, backend::ExpertStore &store,
                           const Overrides &overrides, LoadMode mode) {
-    io::BulkReader reader(options.io_threads);
+    io::BulkReader reader(std::min(options.io_threads, kMostLoadingLanes));
     std::set<const gguf::Bank *> resident;  // llama.cpp reads them: not placed in the expert buffer
     // The simulation asks llama.cpp about every weight, which it does not do where it is told where to put them.
     const bool maps = options.dense_weights != DenseWeights::kAnon;

@@ -1,6 +1,7 @@
 // A conversation as a person has it, in a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <csignal>
@@ -236,6 +237,17 @@ TEST_F(Chat, SaysWhatIsWrongWithAFileAndGoesOn) {
     terminal.type("/save " + scratch_.file("no/such/folder") + "\r");
     terminal.read_until("error: cannot write");
     terminal.read_until(kPrompt);
+    const std::string notes = scratch_.file("notes");
+    std::ofstream(notes) << "not a conversation";
+    const std::string fifo = scratch_.file("fifo");
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    for (const std::string &other : {notes, fifo}) {
+        terminal.type("/save " + other + "\r");
+        terminal.read_until("error: cannot write " + other + ": it ");
+        terminal.read_until(kPrompt);
+    }
+    EXPECT_EQ(fs::file_size(notes), std::string("not a conversation").size());
+    EXPECT_TRUE(fs::is_fifo(fifo));
     terminal.type("/save\r");
     terminal.read_until("error: /save needs the name of a file");
     terminal.read_until(kPrompt);

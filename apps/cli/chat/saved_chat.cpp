@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -79,6 +80,27 @@ SavedChat from_json(const json &file) {
     return chat;
 }
 
+// Where a file may be written for `path`: what a link points to. Nothing but an earlier conversation is replaced.
+std::string target_of(const std::string &path) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const fs::path target = fs::weakly_canonical(path, error);
+    if (error || !fs::exists(target, error)) {
+        return error ? path : target.string();
+    }
+    if (!fs::is_regular_file(target, error)) {
+        throw Error(cat("cannot write ", path, ": it is no regular file; give another name"));
+    }
+    char begin[256] = {};
+    std::ifstream in(target, std::ios::binary);
+    in.read(begin, sizeof(begin));
+    const std::string_view head(begin, static_cast<size_t>(in.gcount()));
+    if (!head.empty() && head.find(kFormat) == std::string_view::npos) {
+        throw Error(cat("cannot write ", path, ": it exists and is no saved conversation; give another name"));
+    }
+    return target.string();
+}
+
 bool write_all(int fd, std::string_view text) {
     while (!text.empty()) {
         const ssize_t n = ::write(fd, text.data(), text.size());
@@ -96,12 +118,13 @@ void write_chat(const std::string &path, const SavedChat &chat) {
     // An answer that was stopped may end within a character.
     const std::string text = to_json(chat).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
     const auto fail = [&path] { throw Error(cat("cannot write ", path, ": ", std::strerror(errno))); };
-    std::string temporary = path + ".XXXXXX";
+    const std::string target = target_of(path);
+    std::string temporary = target + ".XXXXXX";
     const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
     if (fd < 0) {
         fail();
     }
-    const bool is_written = write_all(fd, text) && ::rename(temporary.c_str(), path.c_str()) == 0;
+    const bool is_written = write_all(fd, text) && ::rename(temporary.c_str(), target.c_str()) == 0;
     const int error = errno;
     ::close(fd);
     if (!is_written) {

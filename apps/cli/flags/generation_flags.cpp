@@ -1,5 +1,7 @@
 #include "cli/flags/generation_flags.h"
 
+#include "cli/flags/checks.h"
+
 namespace bmoe::cli {
 
 void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
@@ -10,7 +12,7 @@ void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
                    ->group("Generation");
     app.add_option("--temp", out.sampling.temperature, "Temperature; 0: always the likeliest token")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 100.0))
+        ->check(number_from(0, 100))
         ->group("Generation");
     app.add_option("--top-k", out.sampling.top_k, "With a temperature: of the k likeliest tokens only; 0: of all")
         ->capture_default_str()
@@ -19,12 +21,12 @@ void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
     app.add_option("--top-p", out.sampling.top_p,
                    "With a temperature: of the likeliest ones that have this share; 1: of all")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1.0))
+        ->check(number_from(0, 1))
         ->group("Generation");
     app.add_option("--min-p", out.sampling.min_p,
                    "With a temperature: of those this many times as likely as the likeliest; 0: of all")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1.0))
+        ->check(number_from(0, 1))
         ->group("Generation");
     app.add_option("-s,--seed", out.sampling.seed,
                    "With a temperature: the same number gives the same text; "

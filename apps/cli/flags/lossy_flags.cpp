@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "cli/flags/checks.h"
 
 namespace bmoe::cli {
 
@@ -21,18 +22,18 @@ void LossyFlags::add_to(CLI::App &app, CommandLine &out) {
     app.add_option(
            "--quality-budget", lossy.quality_budget,
            "Percent of the router's weight that may be forgone, on average over 256 tokens: chooses the next two")
-        ->check(CLI::Range(0.0, 100.0))
+        ->check(number_from(0, 100))
         ->group(kGroup);
     app.add_option(
            "--substitute-cold", lossy.substitute_cold,
            "Replace an expert that is not in memory by one that is and has at least this many times its score; 0: off")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 100.0))
+        ->check(number_from(0, 100))
         ->group(kGroup);
     app.add_option("--drop-cold-experts", lossy.drop_cold,
                    "Skip an expert that is not in memory and weighs less than this many times the mean; 0: off")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1.0))
+        ->check(number_from(0, 1))
         ->group(kGroup);
     app.add_flag("--drop-renorm", lossy.drop_renorm,
                  "Scale the other weights up by what was dropped or lost by replacing")

@@ -14,7 +14,8 @@ void PromptFlags::add_to(CLI::App &app, CommandLine &out) {
                                          "Text to continue, or the user's message with --chat; without a prompt, on a "
                                          "terminal: a conversation")
                               ->group("Prompt");
-    app.add_option("-f,--file", file_, "The prompt is all of this file, which is UTF-8 text; -: standard input")
+    app.add_option("-f,--file", out.prompt_file,
+                   "The prompt is all of this file, which is UTF-8 text; -: standard input")
         ->excludes(prompt)
         ->group("Prompt");
     CLI::Option *chat =
@@ -70,7 +71,7 @@ void PromptFlags::apply(CommandLine &out) {
 
 void PromptFlags::take_prompt(CommandLine &out) const {
     if (app_->count("--file") > 0) {
-        out.prompt = read_prompt_file(file_);
+        out.prompt = read_prompt_file(out.prompt_file);
         return;
     }
     if (out.prompt.empty()) {

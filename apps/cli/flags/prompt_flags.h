@@ -16,7 +16,6 @@ class PromptFlags : public FlagGroup {
     void take_prompt(CommandLine &out) const;
 
     CLI::App *app_ = nullptr;
-    std::string file_;
     bool raw_ = false;
 };
 

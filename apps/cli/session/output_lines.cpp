@@ -33,6 +33,11 @@ bool OutputLines::failed() const {
     return output_.failed();
 }
 
+std::string OutputLines::error() const {
+    const std::scoped_lock lock(mutex_);
+    return output_.error();
+}
+
 int OutputLines::exit_status() const {
     const std::scoped_lock lock(mutex_);
     return output_.exit_status();

@@ -43,6 +43,7 @@ class OutputLines {
     // As of TextOutput.
     bool failed() const;
     int exit_status() const;
+    std::string error() const;  // a sentence
 
   private:
     mutable std::mutex mutex_;
