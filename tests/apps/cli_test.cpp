@@ -170,8 +170,8 @@ TEST(Cli, RefusesWhatItCannotRunAndNamesIt) {
     EXPECT_EQ(mixed.status, 1);
     EXPECT_THAT(mixed.err, HasSubstr("gpt-oss-00003-of-00003.gguf"));
 
-    for (const char *flags :
-         {"--cache-mb many", "--io-threads 0", "--no-such-flag", "--cache-policy fifo", "--io-engine disk"}) {
+    for (const char *flags : {"--cache-mb many", "--io-threads 0", "--no-such-flag", "--cache-policy fifo",
+                              "--io-engine disk", "-fa off -ctv q8_0"}) {
         EXPECT_EQ(run_command(streamed(kDemo, flags)).status, 2) << flags;
     }
     EXPECT_THAT(run_command(streamed(kDemo, "--chat")).err, HasSubstr("chat template"));

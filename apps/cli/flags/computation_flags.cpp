@@ -1,6 +1,7 @@
 #include "cli/flags/computation_flags.h"
 
 #include <iostream>
+#include <string>
 #include <thread>
 
 #include "engine/context.h"
@@ -49,6 +50,11 @@ void ComputationFlags::apply(CommandLine &out) {
         out.engine.threads = processors;
     }
     out.engine.flash_attention = flash_attention(flash_attention_);
+    const std::string &values = out.engine.kv_type_v;
+    if (flash_attention_ == "off" && values != "f32" && values != "f16" && values != "bf16") {
+        throw CLI::ValidationError("--cache-type-v " + values +
+                                   " needs flash attention: leave out --flash-attn off, or give --cache-type-v f16");
+    }
     out.engine.n_ubatch = ubatch_ == "auto" ? 0 : static_cast<uint32_t>(std::stoul(ubatch_));
 }
 
