@@ -31,7 +31,7 @@ std::string read_file(const std::string &path) {
 class CliFiles : public testing::Test {
   protected:
     std::string make(const std::string &name, const std::string &text) const {
-        const std::string path = scratch_.file(name);
+        std::string path = scratch_.file(name);
         std::ofstream(path) << text;
         return path;
     }
