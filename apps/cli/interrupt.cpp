@@ -34,36 +34,17 @@ void on_signal(int signal) {
 
 }  // namespace
 
-struct InterruptScope::Old {
-    struct sigaction interrupt, terminate, hang_up, pipe;
-};
-
-InterruptScope::InterruptScope(engine::Engine &engine, int event, Second second) : old_(std::make_unique<Old>()) {
+InterruptScope::InterruptScope(engine::Engine &engine, int event, Second second) {
     caught = 0;
     count = 0;
     most = second == Second::kIsTaken ? 2 : 1;
     waiting.store(event, std::memory_order_relaxed);
     running.store(&engine, std::memory_order_relaxed);
-    struct sigaction action = {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;  // what is being written is not lost
-    sigaction(SIGINT, &action, &old_->interrupt);
-    sigaction(SIGTERM, &action, &old_->terminate);
-    sigaction(SIGHUP, nullptr, &old_->hang_up);
-    if (old_->hang_up.sa_handler != SIG_IGN) {  // nohup wants it to live on
-        sigaction(SIGHUP, &action, nullptr);
-    }
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, &old_->pipe);
+    signals_.emplace(on_signal);
 }
 
 InterruptScope::~InterruptScope() {
-    if (!ignoring_) {
-        sigaction(SIGINT, &old_->interrupt, nullptr);
-        sigaction(SIGTERM, &old_->terminate, nullptr);
-        sigaction(SIGHUP, &old_->hang_up, nullptr);
-    }
-    sigaction(SIGPIPE, &old_->pipe, nullptr);
+    signals_.reset();
     running.store(nullptr, std::memory_order_relaxed);
     waiting.store(-1, std::memory_order_relaxed);
 }
@@ -74,11 +55,6 @@ bool InterruptScope::again() const { return count > 1; }
 
 int InterruptScope::exit_status() const { return caught != 0 ? 128 + caught : 0; }
 
-void InterruptScope::ignore_from_now_on() {
-    ignoring_ = true;
-    std::signal(SIGINT, SIG_IGN);
-    std::signal(SIGTERM, SIG_IGN);
-    std::signal(SIGHUP, SIG_IGN);
-}
+void InterruptScope::ignore_from_now_on() { signals_->ignore_from_now_on(); }
 
 }  // namespace bmoe::cli

@@ -1,8 +1,9 @@
 // Ctrl-C, a polite kill and a terminal that closes: the generation ends, the program says what it has done and ends by convention.
 #pragma once
 
-#include <memory>
+#include <optional>
 
+#include "cli/ending_signals.h"
 #include "engine/engine.h"
 
 namespace bmoe::cli {
@@ -31,9 +32,7 @@ class InterruptScope {
     void ignore_from_now_on();
 
   private:
-    struct Old;
-    std::unique_ptr<Old> old_;
-    bool ignoring_ = false;
+    std::optional<EndingSignals> signals_;
 };
 
 }  // namespace bmoe::cli

@@ -221,8 +221,7 @@ int list_models(const std::string &folder) {
     output.write(cat("\nexperts: of a layer / used by a token. fits: whole, streamed or no, without the context; ",
                      limits.describe(), "\n"));
     if (output.failed()) {
-        std::fprintf(stderr, "error: %s\n", output.error().c_str());
-        return output.exit_status();
+        return output.report_failure();
     }
     return 0;
 }

@@ -113,8 +113,7 @@ int run_one_shot(const CommandLine &given) {
     print_summary(*engine, stats, before_prompt);
     const bool recorded = recorder.finish();
     if (output.failed()) {
-        std::fprintf(stderr, "error: %s\n", output.error().c_str());
-        return output.exit_status();
+        return output.report_failure();
     }
     return recorded ? interrupt.exit_status() : 1;
 }

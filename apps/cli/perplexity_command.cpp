@@ -40,8 +40,7 @@ int run_perplexity(const CommandLine &command) {
     output.write(line);
     print_summary(*engine, result.stats, before);
     if (output.failed()) {
-        std::fprintf(stderr, "error: %s\n", output.error().c_str());
-        return output.exit_status();
+        return output.report_failure();
     }
     return interrupt.exit_status();
 }

@@ -18,4 +18,9 @@ int TextOutput::exit_status() const { return error_ == EPIPE ? 128 + SIGPIPE : 1
 
 std::string TextOutput::error() const { return cat("cannot write to standard output: ", std::strerror(error_)); }
 
+int TextOutput::report_failure() const {
+    std::fprintf(stderr, "error: %s\n", error().c_str());
+    return exit_status();
+}
+
 }  // namespace bmoe::cli

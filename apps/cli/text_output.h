@@ -14,6 +14,8 @@ class TextOutput {
     // After a failure. A reader that has gone away is no error of ours.
     int exit_status() const;
     std::string error() const;
+    // Says error() on stderr; returns exit_status().
+    int report_failure() const;
 
   private:
     bool failed_ = false;

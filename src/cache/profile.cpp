@@ -9,9 +9,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -19,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/fnv1a.h"
+#include "base/replace_file.h"
 
 namespace bmoe::cache {
 
@@ -129,16 +128,6 @@ ProfileRead parse(std::span<const std::byte> bytes, const std::string &path, con
     return {std::move(frequencies), {}, true};
 }
 
-void write_all(int fd, std::span<const std::byte> bytes, const std::string &path) {
-    while (!bytes.empty()) {
-        const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) throw Error(cat("cannot write ", path, ": ", std::strerror(errno)));
-        bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    if (::fsync(fd) != 0) throw Error(cat("cannot write ", path, ": ", std::strerror(errno)));
-}
-
 }  // namespace
 
 ProfileKey::ProfileKey(uint64_t fingerprint, const Geometry &geometry) : model(fingerprint) {
@@ -172,23 +161,7 @@ void write_profile(const std::string &path, const ProfileKey &key, std::span<con
     append(bytes, std::span(std::as_const(key.experts)));
     append(bytes, frequencies);
     append(bytes, checksum(bytes));
-
-    // The file that a link stands for, not the link, is replaced.
-    std::error_code none;
-    const std::filesystem::path real = std::filesystem::canonical(path, none);
-    const std::string target = none ? path : real.string();
-    std::string temporary = target + ".XXXXXX";
-    const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-    if (file.get() < 0) throw Error(cat("cannot write ", path, ": ", std::strerror(errno)));
-    try {
-        write_all(file.get(), bytes, path);
-        if (::rename(temporary.c_str(), target.c_str()) != 0) {
-            throw Error(cat("cannot write ", path, ": ", std::strerror(errno)));
-        }
-    } catch (...) {
-        ::unlink(temporary.c_str());
-        throw;
-    }
+    replace_file(path, bytes);
 }
 
 }  // namespace bmoe::cache

@@ -45,6 +45,8 @@ const std::vector<std::string> &kv_types() {
     return names;
 }
 
+bool is_quantized_kv_type(const std::string &name) { return ggml_is_quantized(kv_type(name)); }
+
 ContextPtr make_context(const Options &options, llama_model *model, ggml_threadpool *pool, int threads,
                         backend::ExpertStore *store, uint32_t n_ubatch) {
     llama_context_params params = llama_context_default_params();

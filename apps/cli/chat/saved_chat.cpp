@@ -1,18 +1,17 @@
 #include "cli/chat/saved_chat.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/replace_file.h"
 
 namespace bmoe::cli {
 
@@ -80,58 +79,32 @@ SavedChat from_json(const json &file) {
     return chat;
 }
 
-// Where a file may be written for `path`: what a link points to. Nothing but an earlier conversation is replaced.
-std::string target_of(const std::string &path) {
+// Nothing but an earlier conversation is replaced.
+void check_replaceable(const std::string &path) {
     namespace fs = std::filesystem;
     std::error_code error;
-    const fs::path target = fs::weakly_canonical(path, error);
-    if (error || !fs::exists(target, error)) {
-        return error ? path : target.string();
+    if (!fs::exists(path, error)) {
+        return;
     }
-    if (!fs::is_regular_file(target, error)) {
+    if (!fs::is_regular_file(path, error)) {
         throw Error(cat("cannot write ", path, ": it is no regular file; give another name"));
     }
     char begin[256] = {};
-    std::ifstream in(target, std::ios::binary);
+    std::ifstream in(path, std::ios::binary);
     in.read(begin, sizeof(begin));
     const std::string_view head(begin, static_cast<size_t>(in.gcount()));
     if (!head.empty() && head.find(kFormat) == std::string_view::npos) {
         throw Error(cat("cannot write ", path, ": it exists and is no saved conversation; give another name"));
     }
-    return target.string();
-}
-
-bool write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t n = ::write(fd, text.data(), text.size());
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        text.remove_prefix(static_cast<size_t>(n > 0 ? n : 0));
-    }
-    return ::fsync(fd) == 0;
 }
 
 }  // namespace
 
 void write_chat(const std::string &path, const SavedChat &chat) {
+    check_replaceable(path);
     // An answer that was stopped may end within a character.
     const std::string text = to_json(chat).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-    const auto fail = [&path] { throw Error(cat("cannot write ", path, ": ", std::strerror(errno))); };
-    const std::string target = target_of(path);
-    std::string temporary = target + ".XXXXXX";
-    const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-    if (fd < 0) {
-        fail();
-    }
-    const bool is_written = write_all(fd, text) && ::rename(temporary.c_str(), target.c_str()) == 0;
-    const int error = errno;
-    ::close(fd);
-    if (!is_written) {
-        ::unlink(temporary.c_str());
-        errno = error;
-        fail();
-    }
+    replace_file(path, std::as_bytes(std::span(text)));
 }
 
 SavedChat read_chat(const std::string &path) {

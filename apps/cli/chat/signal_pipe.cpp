@@ -26,35 +26,18 @@ void on_signal(int signal) {
 
 }  // namespace
 
-struct SignalPipe::Old {
-    struct sigaction interrupt, terminate, hang_up, pipe;
-};
-
-SignalPipe::SignalPipe() : old_(std::make_unique<Old>()) {
+SignalPipe::SignalPipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         throw Error(cat("cannot make a pipe for signals: ", std::strerror(errno)));
     }
     read_end_ = ends[0];
     write_end = ends[1];
-    struct sigaction action = {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGINT, &action, &old_->interrupt);
-    sigaction(SIGTERM, &action, &old_->terminate);
-    sigaction(SIGHUP, nullptr, &old_->hang_up);
-    if (old_->hang_up.sa_handler != SIG_IGN) {  // nohup wants it to live on
-        sigaction(SIGHUP, &action, nullptr);
-    }
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, &old_->pipe);
+    signals_.emplace(on_signal);
 }
 
 SignalPipe::~SignalPipe() {
-    sigaction(SIGINT, &old_->interrupt, nullptr);
-    sigaction(SIGTERM, &old_->terminate, nullptr);
-    sigaction(SIGHUP, &old_->hang_up, nullptr);
-    sigaction(SIGPIPE, &old_->pipe, nullptr);
+    signals_.reset();
     ::close(read_end_);
     ::close(write_end);
 }

@@ -1,7 +1,9 @@
 // Signals as something to wait for, beside input.
 #pragma once
 
-#include <memory>
+#include <optional>
+
+#include "cli/ending_signals.h"
 
 namespace bmoe::cli {
 
@@ -19,8 +21,7 @@ class SignalPipe {
     int take() const;
 
   private:
-    struct Old;
-    std::unique_ptr<Old> old_;
+    std::optional<EndingSignals> signals_;
     int read_end_ = -1;
 };
 

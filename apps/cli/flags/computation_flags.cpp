@@ -51,7 +51,7 @@ void ComputationFlags::apply(CommandLine &out) {
     }
     out.engine.flash_attention = flash_attention(flash_attention_);
     const std::string &values = out.engine.kv_type_v;
-    if (flash_attention_ == "off" && values != "f32" && values != "f16" && values != "bf16") {
+    if (flash_attention_ == "off" && engine::is_quantized_kv_type(values)) {
         throw CLI::ValidationError("--cache-type-v " + values +
                                    " needs flash attention: leave out --flash-attn off, or give --cache-type-v f16");
     }

@@ -33,14 +33,9 @@ bool OutputLines::failed() const {
     return output_.failed();
 }
 
-std::string OutputLines::error() const {
+int OutputLines::report_failure() const {
     const std::scoped_lock lock(mutex_);
-    return output_.error();
-}
-
-int OutputLines::exit_status() const {
-    const std::scoped_lock lock(mutex_);
-    return output_.exit_status();
+    return output_.report_failure();
 }
 
 }  // namespace bmoe::cli

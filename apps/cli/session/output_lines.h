@@ -42,8 +42,7 @@ class OutputLines {
 
     // As of TextOutput.
     bool failed() const;
-    int exit_status() const;
-    std::string error() const;  // a sentence
+    int report_failure() const;  // as TextOutput's
 
   private:
     mutable std::mutex mutex_;

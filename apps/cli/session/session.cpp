@@ -103,8 +103,7 @@ int run_session(const CommandLine &command) {
         output.write("BMOE_DONE", {{"op", "close"}, {"id", json_id(reader.close_id())}});
     }
     if (output.failed()) {
-        std::fprintf(stderr, "error: %s\n", output.error().c_str());
-        return output.exit_status();
+        return output.report_failure();
     }
     return ending == Ending::kInputFailed || !recorded ? 1 : interrupt.exit_status();
 }
