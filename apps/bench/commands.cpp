@@ -12,6 +12,7 @@
 #include "bench/report.h"
 #include "bench/run_one.h"
 #include "bench/session.h"
+#include "cache/route_trace.h"
 #include "gguf/model_file.h"
 
 namespace bmoe::bench {
@@ -58,7 +59,21 @@ int list_cells() {
     return 0;
 }
 
-int run_cells(const std::vector<Cell> &cells, SessionOptions &options) {
+// The cells that decode along a trace get a prompt as long as the recorded one, whose routing it takes.
+std::vector<Cell> with_recorded_prompts(std::vector<Cell> cells, const std::string &trace) {
+    const auto replays = [](const Cell &cell) { return cell.replays; };
+    if (trace.empty() || std::none_of(cells.begin(), cells.end(), replays)) {
+        return cells;
+    }
+    const uint32_t recorded = cache::read_route_trace(trace).prompt_tokens();
+    for (Cell &cell : cells) {
+        cell.prompt_tokens = cell.replays && recorded > 0 ? recorded : cell.prompt_tokens;
+    }
+    return cells;
+}
+
+int run_cells(const std::vector<Cell> &wanted, SessionOptions &options) {
+    const std::vector<Cell> cells = with_recorded_prompts(wanted, options.trace);
     const auto model = gguf::ModelFile::open(options.model, io::DirectIo::kOff);
     for (const auto &shard : model->shards()) {
         options.model_files.push_back(shard->path());

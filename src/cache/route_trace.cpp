@@ -1,5 +1,6 @@
 #include "cache/route_trace.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <optional>
@@ -107,6 +108,12 @@ Geometry RouteTrace::geometry() const {
     Geometry geometry;
     for (uint64_t bytes : expert_bytes) geometry.layers.push_back({n_expert, top_k, {bytes}});
     return geometry;
+}
+
+uint32_t RouteTrace::prompt_tokens() const {
+    std::vector<uint32_t> tokens(expert_bytes.size(), 0);
+    for (const RouteRow &row : rows) tokens[row.layer] += row.phase == Phase::kPrefill ? 1 : 0;
+    return tokens.empty() ? 0 : *std::max_element(tokens.begin(), tokens.end());
 }
 
 RouteTrace read_route_trace(const std::string &path) {

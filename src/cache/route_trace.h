@@ -24,6 +24,7 @@ struct RouteTrace {
     std::vector<uint64_t> expert_bytes;  // per layer
     std::vector<RouteRow> rows;          // in recorded order
     Geometry geometry() const;           // one slice per expert
+    uint32_t prompt_tokens() const;      // rows of the layer that has most in prefill: last layers may skip tokens
 };
 
 // Reads a route trace (CSV, "# route_trace v1"). Throws bmoe::Error naming the file and line.

@@ -33,6 +33,9 @@ int default_threads() {
     return std::clamp(common_cpu_get_num_math(), 1, allowed);
 }
 
+// Serial reads are not ahead of anything, and a router knows nothing of a recorded routing.
+bool looks_ahead(const Options &options) { return options.overlap && options.route_replay.empty(); }
+
 bool is_cancelled(void *flag) { return static_cast<std::atomic<bool> *>(flag)->load(std::memory_order_relaxed); }
 
 }  // namespace
@@ -92,7 +95,7 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     backend::StoreOptions store_options{.io_threads = options.io_threads,
                                         .io_engine = options.io_engine,
                                         .overlap = options.overlap,
-                                        .lookahead = options.overlap ? options.lookahead : 0,
+                                        .lookahead = looks_ahead(options) ? options.lookahead : 0,
                                         .lossy = options.lossy};
     store_options.lossy.on_note = options.on_note;
     store_ = std::make_unique<backend::ExpertStore>(*file_, store_options);
@@ -176,8 +179,10 @@ void Engine::override_expert_count(const Options &options, const cache::RouteTra
 
 void Engine::replay_routes(const Options &options, const cache::RouteTrace &trace) {
     auto replay = std::make_unique<backend::RouteReplay>(trace, store_->geometry(), options.route_replay);
-    report_.route_replay = cat("route-replay: ", options.route_replay, ", ", replay->tokens(),
-                               " tokens, routing is recorded, text is meaningless");
+    report_.route_replay =
+        cat("route-replay: ", options.route_replay, ", ",
+            replay->prompt_tokens() > 0 ? cat("after a prompt of ", replay->prompt_tokens(), ", ") : std::string(),
+            replay->decoded_tokens(), " tokens, routing is recorded, text is meaningless");
     store_->set_route_replay(std::move(replay));
 }
 

@@ -102,7 +102,10 @@ telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &s
     input.cached_splits = experts.cached_splits;
     input.cached_seconds = seconds_of(experts.cached_ns);
     input.needed_bytes = experts.reads.bytes - std::min(experts.reads.bytes, experts.lookahead.wasted_bytes);
-    input.bandwidth = engine.report().disk_bandwidth;
+    // The probe is short, and the disk may have been slower just then than it is.
+    const double reading = seconds_of(experts.reads.active_ns);
+    const double seen = reading > 0 ? static_cast<double>(experts.reads.bytes) / reading : 0;
+    input.bandwidth = std::max(engine.report().disk_bandwidth, seen);
     return input;
 }
 

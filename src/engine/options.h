@@ -68,8 +68,8 @@ struct Options {
     // Leaves out or replaces experts that would have to be read. The output is another. Its on_note is set by the engine.
     backend::LossyOptions lossy;
 
-    // A route trace (CSV): decoded tokens use the experts recorded there. For measurement of a streaming run; the text is
-    // meaningless. Empty: the router's.
+    // A route trace (CSV): tokens use the experts recorded there, and nothing is read ahead. For measurement of a streaming
+    // run; the text is meaningless. Empty: the router's.
     std::string route_replay;
 
     // Let llama.cpp rearrange weights that are not streamed for faster kernels (its default).

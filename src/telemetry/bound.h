@@ -18,7 +18,7 @@ struct BoundInput {
     uint64_t cached_splits = 0;  // with all experts resident
     double cached_seconds = 0;   // in these
     uint64_t needed_bytes = 0;   // read because they were needed
-    double bandwidth = 0;        // bytes per second, measured; 0: not measured
+    double bandwidth = 0;        // the most bytes per second that were measured; 0: not measured
 };
 
 // Per token; negative where it could not be measured.

@@ -144,5 +144,16 @@ TEST(Engine, CanChangeTheCacheBetweenGenerations) {
     EXPECT_EQ(first_difference(run_script(engine, script), before), -1);
 }
 
+TEST(EngineBound, TakesTheMostThatTheDiskHasGiven) {
+    const engine::Engine engine(gate_options(kModel, true));
+    engine::GenerationStats stats;
+    stats.step_seconds = {1};
+    stats.decode.experts.reads.bytes = 1;
+    stats.decode.experts.reads.active_ns = 1'000'000'000;
+    EXPECT_EQ(engine::bound_input(engine, stats).bandwidth, engine.report().disk_bandwidth);
+    stats.decode.experts.reads.bytes = uint64_t{1} << 50;
+    EXPECT_EQ(engine::bound_input(engine, stats).bandwidth, static_cast<double>(uint64_t{1} << 50));
+}
+
 }  // namespace
 }  // namespace bmoe::gates

@@ -1,4 +1,4 @@
-// Route replay on a model: decoded tokens use exactly the experts of the trace, and nothing else changes.
+// Route replay on a model: tokens use exactly the experts of the trace, and nothing else changes.
 #include "backend/route_replay.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,20 @@ const std::string kModel = std::string(BMOE_TINY_MODELS) + "/qwen3moe.gguf";
 using Experts = std::vector<int32_t>;
 using Routing = std::vector<std::vector<Experts>>;  // token, layer
 
-// Writes the decode rows of a trace.
-void write_trace(const std::string &path, const Routing &routing, uint32_t n_expert, uint32_t top_k) {
+void write_rows(std::ofstream &file, int phase, const Routing &routing) {
+    for (size_t token = 0; token < routing.size(); ++token) {
+        for (size_t layer = 0; layer < routing[token].size(); ++layer) {
+            const Experts &experts = routing[token][layer];
+            for (size_t rank = 0; rank < experts.size(); ++rank) {
+                file << "0," << phase << ',' << token << ',' << layer << ',' << rank << ',' << experts[rank]
+                     << ",0.25,0,1000\n";
+            }
+        }
+    }
+}
+
+void write_trace(const std::string &path, const Routing &routing, uint32_t n_expert, uint32_t top_k,
+                 const Routing &prompt = {}) {
     std::ofstream file(path);
     const size_t n_layer = routing.front().size();
     file << "# route_trace v1\n# model=m arch=x n_layer=" << n_layer << " n_expert=" << n_expert
@@ -30,14 +42,8 @@ void write_trace(const std::string &path, const Routing &routing, uint32_t n_exp
     for (size_t layer = 0; layer < n_layer; ++layer) {
         file << "# layer=" << layer << " expert_bytes=1000 dense_bytes=0\n";
     }
-    for (size_t token = 0; token < routing.size(); ++token) {
-        for (size_t layer = 0; layer < n_layer; ++layer) {
-            const Experts &experts = routing[token][layer];
-            for (size_t rank = 0; rank < experts.size(); ++rank) {
-                file << "0,1," << token << ',' << layer << ',' << rank << ',' << experts[rank] << ",0.25,0,1000\n";
-            }
-        }
-    }
+    write_rows(file, 0, prompt);
+    write_rows(file, 1, routing);
 }
 
 // Experts that no router would choose in this order, other ones for every token and layer.
@@ -88,9 +94,10 @@ std::vector<float> drive(const engine::Engine &engine) {
     return drive(engine.context(), llama_vocab_n_tokens(llama_model_get_vocab(engine.model())));
 }
 
-// Collects the routing of decoded tokens, as llama.cpp computes it.
+// Collects the routing as llama.cpp computes it.
 struct Recorder {
-    Routing routing;
+    Routing prompt;  // layers that are computed for the last token only have the last token's
+    Routing decoded;
     size_t pass_tokens = 0;
 
     static bool on_tensor(ggml_tensor *tensor, bool ask, void *data) {
@@ -108,22 +115,24 @@ struct Recorder {
         if (layer == 0) {
             pass_tokens = static_cast<size_t>(ids.ne[1]);
         }
-        if (pass_tokens != 1) {
-            return;
-        }
+        Routing &routing = pass_tokens == 1 ? decoded : prompt;
         if (layer == 0) {
-            routing.emplace_back();
+            routing.resize(routing.size() + pass_tokens);
         }
-        Experts experts;
-        for (int64_t rank = 0; rank < ids.ne[0]; ++rank) {
-            experts.push_back(
-                *reinterpret_cast<const int32_t *>(static_cast<const char *>(ids.data) + rank * ids.nb[0]));
+        for (int64_t token = 0; token < ids.ne[1]; ++token) {
+            const char *row = static_cast<const char *>(ids.data) + token * ids.nb[1];
+            Experts experts;
+            for (int64_t rank = 0; rank < ids.ne[0]; ++rank) {
+                experts.push_back(*reinterpret_cast<const int32_t *>(row + rank * ids.nb[0]));
+            }
+            const size_t index = routing.size() - static_cast<size_t>(ids.ne[1] - token);
+            routing[index].resize(layer + 1);
+            routing[index][layer] = std::move(experts);
         }
-        routing.back().push_back(std::move(experts));
     }
 };
 
-Routing own_routing(const engine::Engine &engine) {
+Recorder own_routing(const engine::Engine &engine) {
     Recorder recorder;
     llama_context_params params = llama_context_default_params();
     params.n_ctx = 256;
@@ -134,7 +143,7 @@ Routing own_routing(const engine::Engine &engine) {
     const std::unique_ptr<llama_context, void (*)(llama_context *)> context(
         llama_init_from_model(engine.model(), params), llama_free);
     drive(context.get(), llama_vocab_n_tokens(llama_model_get_vocab(engine.model())));
-    return recorder.routing;
+    return recorder;
 }
 
 class RouteReplay : public testing::Test {
@@ -152,11 +161,11 @@ class RouteReplay : public testing::Test {
         return options;
     }
 
-    // Which experts each layer reads for one more token, from an empty cache that would hold all.
-    std::vector<std::set<int32_t>> visited_by_a_token(engine::Engine &engine) const {
+    // Which experts each layer reads for more tokens, from an empty cache that would hold all.
+    std::vector<std::set<int32_t>> visited_by(engine::Engine &engine, size_t n_tokens) const {
         engine.store()->set_cache(cache::SlotPool::whole_budget(geometry_), cache::PolicyKind::kLru);
-        const llama_token token = 65;
-        engine.decode({&token, 1});
+        const std::vector<llama_token> tokens(n_tokens, 65);
+        engine.decode(tokens);
         std::vector<std::set<int32_t>> visited(geometry_.layers.size());
         const auto layers = static_cast<uint16_t>(visited.size());
         for (uint16_t layer = 0; layer < layers; ++layer) {
@@ -186,7 +195,7 @@ TEST_F(RouteReplay, DecodesWithExactlyTheExpertsOfTheTraceAndStartsAgainAtItsEnd
     const std::vector<llama_token> prompt(kPromptTokens, 66);
     engine.decode(prompt);
     for (size_t token = 0; token < 2 * kTokens + 1; ++token) {
-        const auto visited = visited_by_a_token(engine);
+        const auto visited = visited_by(engine, 1);
         for (size_t layer = 0; layer < visited.size(); ++layer) {
             const Experts &expected = routing[token % kTokens][layer];
             EXPECT_EQ(visited[layer], std::set<int32_t>(expected.begin(), expected.end()))
@@ -197,17 +206,52 @@ TEST_F(RouteReplay, DecodesWithExactlyTheExpertsOfTheTraceAndStartsAgainAtItsEnd
 
 TEST_F(RouteReplay, OfTheModelsOwnRoutingChangesNothing) {
     engine::Engine resident(gate_options(kModel, false));
-    const Routing routing = own_routing(resident);
-    ASSERT_EQ(routing.size(), kDecodeTokens);
+    const Recorder own = own_routing(resident);
+    ASSERT_EQ(own.decoded.size(), kDecodeTokens);
+    ASSERT_EQ(own.prompt.size(), kPromptTokens);
+    ASSERT_TRUE(own.prompt.front().size() < own.prompt.back().size());  // the last layer is the last token's
     const std::vector<float> expected = drive(resident);
 
-    write_trace(trace_, routing, n_expert_, top_k_);
+    write_trace(trace_, own.decoded, n_expert_, top_k_, own.prompt);
     EXPECT_EQ(first_difference(drive(engine::Engine(options())), expected), -1);
 
-    // Not by chance because nothing was replayed. The prompt comes first, and keeps its own routing.
-    write_trace(trace_, made_up_routing(5, geometry_.layers.size(), n_expert_, top_k_), n_expert_, top_k_);
+    // Not by chance because nothing was replayed. A prompt keeps its own routing where none was recorded.
+    const Routing other = made_up_routing(5, geometry_.layers.size(), n_expert_, top_k_);
+    write_trace(trace_, other, n_expert_, top_k_);
     const int64_t vocabulary = static_cast<int64_t>(expected.size()) / (kDecodeTokens + 1);
     EXPECT_GE(first_difference(drive(engine::Engine(options())), expected), vocabulary);
+    write_trace(trace_, own.decoded, n_expert_, top_k_, other);
+    const int64_t prompt_differs = first_difference(drive(engine::Engine(options())), expected);
+    EXPECT_GE(prompt_differs, 0);
+    EXPECT_LT(prompt_differs, vocabulary);
+}
+
+// Prompts longer than the recorded one, in ubatches of several and of one token.
+TEST_F(RouteReplay, APromptTakesTheExpertsOfTheRecordedPromptAndStartsAgainAtItsEnd) {
+    constexpr size_t kRecorded = 7;
+    const Routing prompt = made_up_routing(kRecorded, geometry_.layers.size(), n_expert_, top_k_);
+    write_trace(trace_, made_up_routing(2, geometry_.layers.size(), n_expert_, top_k_), n_expert_, top_k_, prompt);
+    engine::Engine engine(options());
+    EXPECT_NE(engine.report().route_replay.find("after a prompt of 7, 2 tokens, routing is recorded"),
+              std::string::npos);
+    engine.store()->set_in_prompt(true);
+    size_t token = 0;
+    for (const size_t tokens : {3, 1, 5, 1, 2}) {
+        std::set<int32_t> expected;
+        for (size_t i = 0; i < tokens; ++i, ++token) {
+            const Experts &experts = prompt[token % kRecorded][0];
+            expected.insert(experts.begin(), experts.end());
+        }
+        EXPECT_EQ(visited_by(engine, tokens)[0], expected) << "up to token " << token;
+    }
+    engine.store()->set_in_prompt(false);
+}
+
+TEST_F(RouteReplay, ReadsNothingAhead) {
+    write_trace(trace_, made_up_routing(2, geometry_.layers.size(), n_expert_, top_k_), n_expert_, top_k_);
+    engine::Options replayed = options();
+    replayed.lookahead = 4;
+    EXPECT_EQ(engine::Engine(replayed).store()->lookahead().depth(), 0);
 }
 
 TEST_F(RouteReplay, OpensTheModelWithTheTopKOfTheTrace) {
@@ -218,7 +262,7 @@ TEST_F(RouteReplay, OpensTheModelWithTheTopKOfTheTrace) {
     engine::Engine engine(replayed);
     EXPECT_NE(notes.find("a token uses 2 experts"), std::string::npos) << notes;
     EXPECT_EQ(engine.store()->geometry().layers[0].top_k, 2U);
-    EXPECT_EQ(visited_by_a_token(engine)[0], (std::set<int32_t>{0, 1}));
+    EXPECT_EQ(visited_by(engine, 1)[0], (std::set<int32_t>{0, 1}));
 }
 
 TEST_F(RouteReplay, RefusesATraceOfAnotherShape) {
@@ -244,7 +288,11 @@ TEST_F(RouteReplay, RefusesATraceOfAnotherShape) {
     EXPECT_NE(refusal(options()).find("from 1 to 2 rows"), std::string::npos) << refusal(options());
     incomplete[1][1] = {1};
     write_trace(trace_, incomplete, n_expert_, top_k_);
-    EXPECT_NE(refusal(options()).find("token 1 has 1 experts in layer 1"), std::string::npos) << refusal(options());
+    EXPECT_NE(refusal(options()).find("decoded token 1 has 1 experts in layer 1"), std::string::npos)
+        << refusal(options());
+    write_trace(trace_, made_up_routing(2, layers, n_expert_, top_k_), n_expert_, top_k_, incomplete);
+    EXPECT_NE(refusal(options()).find("prompt token 1 has 1 experts in layer 1"), std::string::npos)
+        << refusal(options());
 }
 
 TEST(ExpertCount, CanBeLoweredForStreamedAndResidentRunsAlike) {

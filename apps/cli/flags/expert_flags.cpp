@@ -43,6 +43,7 @@ std::string flags_for_streaming(const CLI::App &app) {
 // Why experts are never read ahead with these options; empty if they can be.
 std::string no_lookahead_with(const engine::Options &options) {
     if (!options.overlap) return "--overlap off";
+    if (!options.route_replay.empty()) return "--route-replay";
     return options.cache_bytes == 0 ? "--cache-mb 0" : "";
 }
 
@@ -90,7 +91,7 @@ void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
         ->check(CLI::Range(0, 8) | CLI::IsMember({"auto"}))
         ->group("Experts");
     app.add_option("--route-replay", out.engine.route_replay,
-                   "Route trace (CSV) that decoded tokens take their experts from (for measurement; meaningless text)")
+                   "Route trace (CSV) that tokens take their experts from (for measurement; meaningless text)")
         ->group("Experts");
     app.add_flag("--no-odirect", no_odirect_, "Read through the page cache")->group("Experts");
 }
