@@ -74,6 +74,8 @@ TEST_F(Bench, ReplaysATraceWithAShareOfTheExpertsCached) {
     const std::string trace = scratch_.file("a.route.csv");
     std::ofstream(trace) << "# route_trace v1\n# model=m arch=x n_layer=2 n_expert=16 n_expert_used=2\n"
                             "# layer=0 expert_bytes=1000\n# layer=1 expert_bytes=1000\n"
+                            "0,0,0,0,0,3,0.5\n0,0,0,0,1,2,0.5\n0,0,1,0,0,3,0.5\n0,0,1,0,1,2,0.5\n"
+                            "0,0,1,1,0,3,0.5\n0,0,1,1,1,2,0.5\n"
                             "0,1,0,0,0,3,0.5\n0,1,0,0,1,1,0.5\n0,1,0,1,0,3,0.5\n0,1,0,1,1,1,0.5\n";
     const Finished run = bench("run --cells replay-25pct-lru --trace " + quoted(trace));
     EXPECT_EQ(run.status, 0) << run.out << run.err;
@@ -81,6 +83,7 @@ TEST_F(Bench, ReplaysATraceWithAShareOfTheExpertsCached) {
     const nlohmann::json figures = results()[0].at("figures");
     EXPECT_NE(figures.at("route_replay").get<std::string>().find("1 tokens, routing is recorded"), std::string::npos);
     EXPECT_EQ(figures.at("policy"), "lru");
+    EXPECT_EQ(figures.at("prompt_tokens"), 2);
     // One token over and over: after the first step everything is a hit.
     EXPECT_GT(figures.at("hit_rate"), 0.6);
 }
