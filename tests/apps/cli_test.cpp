@@ -388,6 +388,8 @@ TEST(Cli, RefusesFlagsThatExcludeEachOtherByTheirNames) {
         {"perplexity -p And --session", "--session"},
         {"perplexity -p And --list-models .", "--list-models"},
         {"perplexity -p And --route-replay x", "--route-replay"},
+        {"-p And --substitute-cold 1.5", "--substitute-cold"},
+        {"-p And --substitute-cold 50", "--substitute-cold"},
         {"-p And --route-replay ''", "--route-replay"},
         {"-p And --profile ''", "--profile"},
         {"-f ''", "--file"},
