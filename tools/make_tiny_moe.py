@@ -24,7 +24,10 @@ import types
 import zlib
 from pathlib import Path
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as error:
+    sys.exit(f"make_tiny_moe.py: numpy cannot be imported by {sys.executable} ({error}): install python3-numpy, or use a python3 that has it")
 
 gguf = None     # the gguf-py package, once main() knows where it is
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -117,6 +119,10 @@ uint32_t RouteTrace::prompt_tokens() const {
 }
 
 RouteTrace read_route_trace(const std::string &path) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown)) {
+        throw Error(cat("route trace ", path, ": is a folder; give the file that --route-trace wrote"));
+    }
     std::ifstream file(path);
     if (!file) throw Error(cat("route trace ", path, ": cannot be opened; check the path"));
     RouteTrace trace;

@@ -15,12 +15,9 @@ namespace bmoe::cache {
 namespace {
 
 SlotLayout divided(const Geometry &geometry, uint64_t budget) {
+    SlotPool::check_budget(geometry, budget);
     SlotLayout layout(geometry);
-    if (!layout.divide(budget)) {
-        throw Error(cat("the expert cache needs at least ", mib_up(layout.smallest_bytes()), " MiB, but got ",
-                        budget >> 20, " MiB: every kind of expert needs slots for a token's top-k; give --cache-mb ",
-                        mib_up(layout.smallest_bytes()), " or more, or --cache-mb 0 for no cache"));
-    }
+    layout.divide(budget);
     return layout;
 }
 
@@ -64,6 +61,15 @@ SlotPool::~SlotPool() = default;
 uint64_t SlotPool::minimum_budget(const Geometry &geometry) { return SlotLayout(geometry).smallest_bytes(); }
 
 uint64_t SlotPool::whole_budget(const Geometry &geometry) { return SlotLayout(geometry).whole_bytes(); }
+
+void SlotPool::check_budget(const Geometry &geometry, uint64_t budget) {
+    const uint64_t least = minimum_budget(geometry);
+    if (budget < least) {
+        throw Error(cat("the expert cache needs at least ", mib_up(least), " MiB, but got ", budget >> 20,
+                        " MiB: every kind of expert needs slots for a token's top-k; give --cache-mb ", mib_up(least),
+                        " or more, or --cache-mb 0 for no cache"));
+    }
+}
 
 uint32_t SlotPool::classes() const { return static_cast<uint32_t>(impl_->free.size()); }
 

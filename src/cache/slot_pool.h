@@ -57,6 +57,9 @@ class SlotPool {
     static uint64_t minimum_budget(const Geometry &geometry);
     static uint64_t whole_budget(const Geometry &geometry);
 
+    // Throws as the constructor does.
+    static void check_budget(const Geometry &geometry, uint64_t budget);
+
     uint32_t classes() const;
     uint32_t class_of(uint16_t layer) const;
     std::span<const uint32_t> class_of_layers() const;

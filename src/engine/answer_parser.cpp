@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/answer_format.h"
+#include "engine/skipped_text.h"
 
 namespace bmoe::engine {
 
@@ -72,18 +73,27 @@ AnswerParser::Part AnswerParser::add(std::string_view text) {
 
 AnswerParser::Part AnswerParser::finish() {
     Part last;
+    std::string rest;
     const auto parsed = parse(*format_, text_, false);
     if (parsed && is_of_one(reasoning_, parsed->reasoning_content) && is_of_one(content_, parsed->render_content(""))) {
         last = {take_new(reasoning_, parsed->reasoning_content), take_new(content_, parsed->render_content(""))};
-        if (!reasoning_.empty() || !content_.empty()) {
-            return last;
+        const SkippedText skipped = skipped_text(*format_, text_);
+        broke_format_ = !skipped.text.empty();
+        if (reasoning_.empty() && content_.empty()) {
+            rest = text_;
+        } else if (skipped.begun_in_reasoning) {
+            last.reasoning += skipped.begun;
+            reasoning_ += skipped.begun;
+            rest = skipped.text;
+        } else {
+            rest = skipped.begun + skipped.text;
         }
-        last.content = text_;
     } else {
-        last.content = not_handed_out();
-        broke_format_ = last.content.find_first_not_of(" \t\r\n") != std::string::npos;
+        rest = not_handed_out();
+        broke_format_ = rest.find_first_not_of(" \t\r\n") != std::string::npos;
     }
-    content_ += last.content;
+    last.content += rest;
+    content_ += rest;
     return last;
 }
 

@@ -29,7 +29,7 @@ class AnswerParser {
     // parsed less often: a tenth of the time is spent on it.
     Part add(std::string_view text);
     // When the model has ended: what was held back because it could have been the start of a marker. Where the answer breaks its
-    // format, all that was not handed out yet counts as content, as it was written.
+    // format, all that was not handed out yet counts as content, as it was written: also text that llama.cpp's parser reads over.
     Part finish();
 
     bool ended() const { return ended_; }                // by a text that ends answers of this format

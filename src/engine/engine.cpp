@@ -66,7 +66,7 @@ Engine::Engine(const Options &options) {
                                  .held_before = static_cast<uint64_t>(std::max<int64_t>(held, 0))};
     const RunMode mode = choose_run_mode(options, overrides_, setting, limits);
     if (mode.streams) {
-        open_streamed(options, limits, setting, trace ? &*trace : nullptr);
+        open_streamed(options, limits, setting, mode, trace ? &*trace : nullptr);
         report_.mode_note += mode.why.empty() ? "" : ": " + mode.why;
     } else {
         options.note(options.lossy.any() ? "nothing is streamed: no expert is left out or replaced" : "");
@@ -91,7 +91,7 @@ void Engine::open_plain(const Options &options, const RunMode &mode) {
 }
 
 void Engine::open_streamed(const Options &options, const cache::MemoryLimits &limits, const ContextSetting &setting,
-                           const cache::RouteTrace *trace) {
+                           const RunMode &mode, const cache::RouteTrace *trace) {
     backend::StoreOptions store_options{.io_threads = options.io_threads,
                                         .io_engine = options.io_engine,
                                         .overlap = options.overlap,
@@ -105,7 +105,7 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     if (trace != nullptr) {
         replay_routes(options, *trace);
     }
-    plan_memory(options, limits, setting);
+    plan_memory(options, limits, setting, mode.least_resident);
     store_->set_cache(report_.plan.slots, options.policy);
     report_.disk_bandwidth = backend::measure_bandwidth(*store_);
     store_->set_route_observer(options.route_observer);
@@ -127,10 +127,12 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
                                                  : cat(mib_up(loaded.dense_bytes_read), " MiB in memory"));
 }
 
-void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting) {
+void Engine::plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting,
+                         std::optional<uint64_t> least_resident) {
     const LoadedModel measured = load_streamed(options, *file_, *store_, overrides_, LoadMode::kMeasure);
     setting.store = store_.get();
-    const cache::UbatchChoice choice = engine::plan_memory(options, measured.model.get(), setting, limits);
+    const cache::UbatchChoice choice =
+        engine::plan_memory(options, measured.model.get(), setting, limits, least_resident);
     report_.n_ubatch = choice.n_ubatch;
     report_.plan = choice.plan;
 }

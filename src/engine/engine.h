@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -87,9 +88,10 @@ class Engine {
   private:
     void override_expert_count(const Options &options, const cache::RouteTrace *trace);
     void replay_routes(const Options &options, const cache::RouteTrace &trace);
-    void plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting);
+    void plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting,
+                     std::optional<uint64_t> least_resident);
     void open_streamed(const Options &options, const cache::MemoryLimits &limits, const ContextSetting &setting,
-                       const cache::RouteTrace *trace);
+                       const RunMode &mode, const cache::RouteTrace *trace);
     void open_plain(const Options &options, const RunMode &mode);
     void note_kernels(const Options &options) const;
 

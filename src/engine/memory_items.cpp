@@ -1,13 +1,12 @@
 #include "engine/memory_items.h"
 
 #include <algorithm>
-#include <functional>
-#include <vector>
 
 #include "backend/expert_store.h"
 #include "backend/ggml_device.h"
 #include "base/mib.h"
 #include "engine/context.h"
+#include "engine/loading_peak.h"
 #include "gguf/model_file.h"
 #include "llama-ext.h"
 
@@ -30,27 +29,6 @@ uint64_t other_bytes(const Options &options, const ContextSetting &setting, uint
     return kOther + setting.file->metadata().data_offset * kPerHeaderByte + n_ubatch * kWorkPerToken + foreign;
 }
 
-// While loading, weights that llama.cpp rearranges pass through a buffer of their own size, largest first. What that takes
-// beyond the weights already there must fit into what comes after them.
-uint64_t most_while_loading(const Options &options, const ContextSetting &setting) {
-    const bool rearranges =
-        options.repack && (setting.store == nullptr || options.dense_weights == DenseWeights::kAnon);
-    std::vector<uint64_t> sizes;
-    for (const gguf::Tensor &tensor : setting.file->tensors()) {
-        if (setting.store == nullptr || !setting.file->is_bank(tensor.info.name)) {
-            sizes.push_back(tensor.info.bytes);
-        }
-    }
-    std::sort(sizes.begin(), sizes.end(), std::greater<>());
-    uint64_t loaded = 0;
-    uint64_t most = 0;
-    for (const uint64_t size : sizes) {
-        loaded += size;
-        most = std::max(most, loaded + (rearranges ? size : 0));
-    }
-    return most;
-}
-
 uint64_t whole_mib(uint64_t bytes) { return mib_up(bytes) * kMiB; }
 
 }  // namespace
@@ -64,13 +42,14 @@ cache::MemoryItems measure_items(const Options &options, llama_model *model, con
         items.kv += data.context;
         items.compute += data.compute;
     }
-    const uint64_t loading = most_while_loading(options, setting);
-    const uint64_t loaded = items.dense + items.kv + items.compute;
     items.dense = whole_mib(items.dense);
     items.kv = whole_mib(items.kv);
     items.compute = whole_mib(items.compute);
     items.staging = setting.store != nullptr ? whole_mib(setting.store->staging_bytes()) : 0;
-    items.other = whole_mib(other_bytes(options, setting, n_ubatch) + (loading > loaded ? loading - loaded : 0));
+    // What loading takes for a moment gets the memory of what is made later. Of whole MiB, so that fewer tokens never take more.
+    const uint64_t loaded = items.dense + items.kv + items.compute;
+    const uint64_t loading = std::max(loaded, whole_mib(most_while_loading(weights_to_load(model))));
+    items.other = whole_mib(other_bytes(options, setting, n_ubatch)) + loading - loaded;
     return items;
 }
 

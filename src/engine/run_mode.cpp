@@ -1,5 +1,6 @@
 #include "engine/run_mode.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -41,10 +42,24 @@ RunMode streamed(std::string why) {
     return mode;
 }
 
-}  // namespace
+// Only where a cache is asked for can all experts be less than what streaming takes. Measured before anything is streamed: from
+// then on ggml has another device, and llama.cpp's buffers are others.
+bool may_need_less_resident(const Options &options, uint64_t expert_bytes) {
+    const bool asks_for_cache = options.cache_bytes.has_value() || options.cache_floor_bytes > 0;
+    return options.ram_bytes > 0 && options.stream_if_needed && asks_for_cache &&
+           reason_to_stream(options, expert_bytes).empty();
+}
 
-RunMode choose_run_mode(const Options &options, const Overrides &overrides, const ContextSetting &setting,
-                        const cache::MemoryLimits &limits) {
+// The least memory in which choose() has the model run resident.
+uint64_t least_resident_bytes(const Options &options, const Overrides &overrides, const ContextSetting &setting) {
+    const gguf::ModelFile &file = *setting.file;
+    const ModelPtr measured = load_plain(options, file, overrides, LoadMode::kMeasure);
+    const cache::MemoryPlan plan = smallest_resident_plan(options, measured.get(), setting);
+    return std::max(file.dense_bytes() + file.expert_bytes(), cache::with_reserve(plan.total()));
+}
+
+RunMode choose(const Options &options, const Overrides &overrides, const ContextSetting &setting,
+               const cache::MemoryLimits &limits) {
     const gguf::ModelFile &file = *setting.file;
     const bool has_experts = !file.expert_layers().empty();
     if (!options.stream) {
@@ -85,6 +100,17 @@ RunMode choose_run_mode(const Options &options, const Overrides &overrides, cons
     mode.resident = true;
     mode.why = has_experts ? "not streaming: " + comparison : "the model has no experts";
     mode.planned = planned;
+    return mode;
+}
+
+}  // namespace
+
+RunMode choose_run_mode(const Options &options, const Overrides &overrides, const ContextSetting &setting,
+                        const cache::MemoryLimits &limits) {
+    RunMode mode = choose(options, overrides, setting, limits);
+    if (mode.streams && may_need_less_resident(options, setting.file->expert_bytes())) {
+        mode.least_resident = least_resident_bytes(options, overrides, setting);
+    }
     return mode;
 }
 

@@ -1,6 +1,8 @@
 // Whether a model is streamed, or how it runs instead.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cache/memory_limits.h"
@@ -13,8 +15,10 @@ namespace bmoe::engine {
 
 struct RunMode {
     bool streams = false;
-    bool resident = false;        // otherwise: the whole model in memory of its own, not mapped
-    std::string why;              // for the user; empty where streaming is what was asked for
+    bool resident = false;  // otherwise: the whole model in memory of its own, not mapped
+    std::string why;        // for the user; empty where streaming is what was asked for
+    std::optional<uint64_t>
+        least_resident;           // of a streamed run that may be refused: bytes in which it would not be streamed
     cache::UbatchChoice planned;  // of a run that is not streamed: its ubatch, and its plan if there is one
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "gguf/damaged.h"
 #include "gguf/quote.h"
 
 namespace bmoe::gguf {
@@ -82,8 +83,7 @@ std::vector<ExpertLayer> find_expert_layers(const std::vector<Tensor> &tensors, 
             continue;
         }
         if (info.ne[2] > std::numeric_limits<uint32_t>::max()) {
-            throw Error(
-                cat(path, ": tensor ", quote(info.name), " claims ", info.ne[2], " experts; the file is damaged"));
+            throw Error(cat(path, ": tensor ", quote(info.name), " claims ", info.ne[2], " experts", kDamaged));
         }
         const auto n_expert = static_cast<uint32_t>(info.ne[2]);
         ExpertLayer &layer = layers[{name->block, name->family}];
@@ -93,8 +93,7 @@ std::vector<ExpertLayer> find_expert_layers(const std::vector<Tensor> &tensors, 
             layer.n_expert = n_expert;
         } else if (layer.n_expert != n_expert) {
             throw Error(cat(path, ": tensors ", quote(layer.banks.front().tensor), " and ", quote(info.name), " hold ",
-                            layer.n_expert, " and ", n_expert,
-                            " experts, but belong to one layer; the file is damaged"));
+                            layer.n_expert, " and ", n_expert, " experts, but belong to one layer", kDamaged));
         }
         Bank bank;
         bank.tensor = info.name;

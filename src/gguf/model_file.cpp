@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "gguf/damaged.h"
 #include "gguf/quote.h"
 
 namespace bmoe::gguf {
@@ -106,7 +107,7 @@ void ModelFile::check_expert_count() const {
     const uint64_t used = *std::max_element(counts->begin(), counts->end());
     if (used < 1 || used > n_expert) {
         throw Error(cat(shards_.front()->path(), ": metadata key ", quote(key), " says that a token uses ", used,
-                        " of ", n_expert, " experts; the file is damaged"));
+                        " of ", n_expert, " experts", kDamaged));
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "gguf/checked_math.h"
+#include "gguf/damaged.h"
 #include "gguf/ggml_types.h"
 #include "gguf/header.h"
 #include "gguf/quote.h"
@@ -53,14 +54,20 @@ class Parser {
         throw Error(cat(path_, ": ", args...));
     }
 
+    // Where a file that was complete could not be like that.
+    template <typename... Args>
+    [[noreturn]] void fail_damaged(const Args &...args) const {
+        fail(args..., kDamaged);
+    }
+
     uint64_t left_in_file() const { return file_size_ - pos_; }
 
     // The next `n` bytes. `what` says what they are, for the message if the file ends before.
     template <typename... What>
     std::span<const std::byte> take(uint64_t n, const What &...what) {
         if (n > left_in_file()) {
-            fail(what..., " needs ", n, " bytes at offset ", pos_, ", but the file has only ", left_in_file(),
-                 " more; it is damaged or was not downloaded completely");
+            fail_damaged(what..., " needs ", n, " bytes at offset ", pos_, ", but the file has only ", left_in_file(),
+                         " more");
         }
         if (n > bytes_.size() - pos_) {
             throw Incomplete{};
@@ -87,7 +94,9 @@ class Parser {
     void parse_preamble() {
         const auto magic = take(4, "the GGUF magic");
         if (std::memcmp(magic.data(), "GGUF", 4) != 0) {
-            fail("is not a GGUF file: it does not start with \"GGUF\"");
+            fail(
+                "is not a GGUF file: it does not start with \"GGUF\"; give a model in this format, or, if it should be "
+                "one, download it again");
         }
         header_.version = number<uint32_t>("the GGUF version");
         if (header_.version == 1) {
@@ -110,8 +119,7 @@ class Parser {
 
     void check_count(uint64_t count, uint64_t least, const char *what) const {
         if (count > left_in_file() / least) {
-            fail("promises ", count, " ", what, ", more than a file of ", file_size_,
-                 " bytes can hold; the file is damaged");
+            fail_damaged("promises ", count, " ", what, ", more than a file of ", file_size_, " bytes can hold");
         }
     }
 
@@ -119,10 +127,11 @@ class Parser {
         KeyValue kv;
         const std::string_view key = string("metadata key ", header_.kv.size());
         if (key.empty() || key.size() > kLongestKey || key.find('\0') != std::string_view::npos) {
-            fail("metadata key ", header_.kv.size(), " has no valid name: ", quote(key), " of ", key.size(), " bytes");
+            fail_damaged("metadata key ", header_.kv.size(), " has no valid name: ", quote(key), " of ", key.size(),
+                         " bytes");
         }
         if (!keys_.insert(key).second) {
-            fail("metadata key ", quote(key), " occurs twice");
+            fail_damaged("metadata key ", quote(key), " occurs twice");
         }
         kv.key = key;
         kv.type = number<uint32_t>("the type of key ", quote(key));
@@ -151,7 +160,7 @@ class Parser {
         }
         if (type == ValueType::kString) {
             if (count > left_in_file() / sizeof(uint64_t)) {
-                fail("metadata key ", quote(key), " promises ", count, " strings, more than the file can hold");
+                fail_damaged("metadata key ", quote(key), " promises ", count, " strings, more than the file can hold");
             }
             for (uint64_t i = 0; i < count; ++i) {
                 pass_string(key);
@@ -160,7 +169,7 @@ class Parser {
         }
         const auto bytes = checked_mul(count, fixed_size(type, key));
         if (!bytes) {
-            fail("metadata key ", quote(key), " promises ", count, " values, more than the file can hold");
+            fail_damaged("metadata key ", quote(key), " promises ", count, " values, more than the file can hold");
         }
         take(*bytes, "the array of key ", quote(key));
     }
@@ -182,7 +191,7 @@ class Parser {
     uint64_t fixed_size(ValueType type, std::string_view key) const {
         const uint64_t size = value_size(type);
         if (size == 0) {
-            fail("metadata key ", quote(key), " has the unknown value type ", static_cast<uint32_t>(type));
+            fail_damaged("metadata key ", quote(key), " has the unknown value type ", static_cast<uint32_t>(type));
         }
         return size;
     }
@@ -193,11 +202,11 @@ class Parser {
             return;
         }
         if (ValueType{kv->type} != ValueType::kUint32) {
-            fail("metadata key 'general.alignment' has value type ", kv->type, " instead of uint32 (4)");
+            fail_damaged("metadata key 'general.alignment' has value type ", kv->type, " instead of uint32 (4)");
         }
         header_.alignment = *header_.integer(kv->key);
         if (!std::has_single_bit(header_.alignment)) {
-            fail("general.alignment is ", header_.alignment, ", not a power of two");
+            fail_damaged("general.alignment is ", header_.alignment, ", not a power of two");
         }
     }
 
@@ -205,16 +214,16 @@ class Parser {
         TensorInfo info;
         const std::string_view name = string("the name of tensor ", header_.tensors.size());
         if (name.empty() || name.size() > kLongestTensorName || name.find('\0') != std::string_view::npos) {
-            fail("tensor ", header_.tensors.size(), " has no valid name of 1 to ", kLongestTensorName,
-                 " bytes: ", quote(name), " of ", name.size(), " bytes");
+            fail_damaged("tensor ", header_.tensors.size(), " has no valid name of 1 to ", kLongestTensorName,
+                         " bytes: ", quote(name), " of ", name.size(), " bytes");
         }
         if (!names_.insert(name).second) {
-            fail("tensor ", quote(name), " occurs twice");
+            fail_damaged("tensor ", quote(name), " occurs twice");
         }
         info.name = name;
         info.n_dims = number<uint32_t>("the number of dimensions of tensor ", quote(name));
         if (info.n_dims < 1 || info.n_dims > info.ne.size()) {
-            fail("tensor ", quote(name), " has ", info.n_dims, " dimensions; 1 to 4 are allowed");
+            fail_damaged("tensor ", quote(name), " has ", info.n_dims, " dimensions, not 1 to 4");
         }
         for (uint32_t d = 0; d < info.n_dims; ++d) {
             info.ne[d] = number<uint64_t>("the shape of tensor ", quote(name));
@@ -223,8 +232,8 @@ class Parser {
         info.bytes = tensor_bytes(info);
         info.offset = number<uint64_t>("the offset of tensor ", quote(name));
         if (info.offset % header_.alignment != 0) {
-            fail("tensor ", quote(name), " has the data offset ", info.offset, ", not a multiple of the alignment ",
-                 header_.alignment);
+            fail_damaged("tensor ", quote(name), " has the data offset ", info.offset,
+                         ", not a multiple of the alignment ", header_.alignment);
         }
         header_.tensors.push_back(std::move(info));
     }
@@ -239,21 +248,21 @@ class Parser {
         for (const uint64_t ne : info.ne) {
             const auto product = checked_mul(elements, ne);
             if (!product || *product >= std::numeric_limits<int64_t>::max()) {
-                fail("tensor ", quote(info.name),
-                     " has an impossible shape: its elements cannot be counted in 63 bits");
+                fail_damaged("tensor ", quote(info.name),
+                             " has an impossible shape: its elements cannot be counted in 63 bits");
             }
             if (ne == 0) {
-                fail("tensor ", quote(info.name), " has a dimension of 0");
+                fail_damaged("tensor ", quote(info.name), " has a dimension of 0");
             }
             elements = *product;
         }
         if (info.ne[0] % traits->block != 0) {
-            fail("tensor ", quote(info.name), " of type ", traits->name, " has rows of ", info.ne[0],
-                 " elements, not a multiple of the block of ", traits->block);
+            fail_damaged("tensor ", quote(info.name), " of type ", traits->name, " has rows of ", info.ne[0],
+                         " elements, not a multiple of the block of ", traits->block);
         }
         const auto bytes = checked_mul(elements / traits->block, traits->block_bytes);
         if (!bytes) {
-            fail("tensor ", quote(info.name), " has an impossible shape: its size does not fit 64 bits");
+            fail_damaged("tensor ", quote(info.name), " has an impossible shape: its size does not fit 64 bits");
         }
         return *bytes;
     }
@@ -266,13 +275,14 @@ class Parser {
         }
         const auto begin = checked_align(pos_, header_.alignment);
         if (!begin) {
-            fail("the tensor data cannot start after byte ", pos_);
+            fail_damaged("the tensor data cannot start after byte ", pos_);
         }
         header_.data_offset = *begin;
         for (TensorInfo &info : header_.tensors) {
             const auto offset = checked_add(*begin, info.offset);
             if (!offset || !checked_add(*offset, info.bytes)) {
-                fail("tensor ", quote(info.name), " has the data offset ", info.offset, ", which is impossible");
+                fail_damaged("tensor ", quote(info.name), " has the data offset ", info.offset,
+                             ", which is impossible");
             }
             info.offset = *offset;
         }
@@ -293,7 +303,7 @@ class Parser {
             fail("the file is ", end - file_size_, " bytes too short: tensor ", quote(first->name), " needs ",
                  first->bytes, " bytes at offset ", first->offset, ", but the file ends at ", file_size_, " (",
                  std::min(first->bytes, first->offset + first->bytes - file_size_), " bytes of this tensor missing, ",
-                 cut - 1, " further tensors cut); download it again");
+                 cut - 1, " further tensors cut); compare its size with that at its source, and download it again");
         }
     }
 
@@ -307,8 +317,8 @@ class Parser {
             const TensorInfo &before = tensors[order[i - 1]];
             const TensorInfo &after = tensors[order[i]];
             if (before.offset + before.bytes > after.offset) {
-                fail("tensors ", quote(before.name), " and ", quote(after.name), " overlap at offset ", after.offset,
-                     "; the file is damaged");
+                fail_damaged("tensors ", quote(before.name), " and ", quote(after.name), " overlap at offset ",
+                             after.offset);
             }
         }
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "gguf/damaged.h"
 #include "io/aligned_buffer.h"
 
 namespace bmoe::gguf {
@@ -35,7 +36,8 @@ Header read_header(const io::RandomAccessFile &file) {
             return std::move(*header);
         }
         if (have == size || want >= kLargestHeader) {
-            throw Error(cat(file.path(), ": the header is longer than ", have, " bytes; this is not a usable model"));
+            throw Error(
+                cat(file.path(), ": the header is longer than ", have, " bytes, more than a model's can be", kDamaged));
         }
     }
 }

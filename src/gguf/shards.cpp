@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "gguf/damaged.h"
 #include "gguf/quote.h"
 #include "gguf/read_header.h"
 #include "gguf/shard_name.h"
@@ -34,7 +35,7 @@ std::optional<uint64_t> split_value(const Shard &shard, std::string_view key) {
     }
     const auto value = shard.header.integer(key);
     if (!value) {
-        throw Error(cat(shard.file->path(), ": metadata key ", quote(key), " is not a non-negative integer"));
+        throw Error(cat(shard.file->path(), ": metadata key ", quote(key), " is not a non-negative integer", kDamaged));
     }
     return value;
 }
@@ -117,7 +118,7 @@ void check_tensor_count(const std::vector<Shard> &shards) {
     }
     if (total != *promised) {
         throw Error(cat(first.file->path(), ": promises ", *promised, " tensors, but the ", shards.size(),
-                        " shards hold ", total, "; one of them is of another model"));
+                        " shards hold ", total, "; one of them is of another model, or damaged: download it again"));
     }
 }
 
@@ -133,7 +134,7 @@ std::vector<Shard> open_shards(const std::string &path, io::DirectIo mode) {
         return one;
     }
     if (count > kMostShards) {
-        throw Error(cat(path, ": claims to be one of ", count, " shards; the file is damaged"));
+        throw Error(cat(path, ": claims to be one of ", count, " shards", kDamaged));
     }
 
     const std::vector<ShardName> names = shard_names(given, static_cast<uint32_t>(count));

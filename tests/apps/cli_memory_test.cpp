@@ -101,6 +101,62 @@ TEST(CliRam, TheSmallestThatIsNamedWorksAndOneLessDoesNot) {
     }
 }
 
+// Streamed or not, whatever the flags ask for.
+TEST(CliRam, TheSmallestThatIsNamedIsTheSmallestForAnyFlags) {
+    const std::string flags[] = {
+        "-ctk q8_0",
+        "--ubatch 1024 -c 4096",
+        "--cache-floor-mb 1 --dense-weights mmap",
+        "--cache-floor-mb 5 --ubatch 32 -ctk q8_0",
+        "--cache-floor-mb 14 -c 4096",
+        "--cache-floor-mb 15",
+        "--cache-floor-mb 1000 --dense-weights warm --ubatch 1024",
+        "--cache-ceil-mb 500 --cache-floor-mb 15 --no-repack",
+        "--cache-ceil-mb 6 --cache-floor-mb 6",
+        "--cache-mb 0 -c 4096 -ctk q8_0",
+        "--cache-mb 3 --dense-weights mmap --ubatch 1024",
+        "--cache-mb 500",
+        "--cache-mb 500 -c 8192 --ubatch 64 --dense-weights warm",
+    };
+    size_t resident = 0;
+    for (const std::string mode : {" --moe-stream auto", " --moe-stream on"}) {
+        for (const std::string &flag : flags) {
+            const std::string all = "-n 1 " + flag + mode;
+            const Finished refused = run(all + " --ram 1M");
+            EXPECT_EQ(refused.status, 1) << all << refused.err;
+            EXPECT_THAT(refused.err, ContainsRegex("dense .* = [0-9]+ MiB")) << all;
+            const int64_t least = number_in(refused, kLeastRam);
+            ASSERT_GT(least, 1) << all << refused.err;
+            const Finished works = run(all + " --ram " + std::to_string(least) + "M");
+            EXPECT_EQ(works.status, 0) << all << works.err;
+            EXPECT_LE(planned(works), least) << all << works.err;
+            EXPECT_LE(peak_rss(works), least) << all << works.err;
+            const Finished fails = run(all + " --ram " + std::to_string(least - 1) + "M");
+            EXPECT_EQ(fails.status, 1) << all << fails.err;
+            EXPECT_EQ(number_in(fails, kLeastRam), least) << all << fails.err;
+            const bool is_resident = works.err.find("not streaming: ") != std::string::npos;
+            EXPECT_EQ(refused.err.find("with all experts in memory") != std::string::npos, is_resident) << refused.err;
+            resident += is_resident ? 1 : 0;
+            EXPECT_EQ(run(all + " --moe-stream off --ram " + std::to_string(least) + "M").status, 2) << all;
+        }
+    }
+    EXPECT_GT(resident, 0U);
+}
+
+TEST(CliRam, NoAmountIsNamedWhereNoneWouldDo) {
+    const std::string more = "--n-expert-used 16";  // a cache of 1 MiB is too small for that
+    const Finished small = run(more + " --moe-stream --cache-mb 1 --ram 1M");
+    EXPECT_EQ(small.status, 1);
+    EXPECT_THAT(small.err, AllOf(HasSubstr("the expert cache needs at least"), Not(ContainsRegex(kLeastRam))));
+    const Finished bounded = run(more + " --moe-stream --cache-ceil-mb 1 --cache-floor-mb 1 --ram 1M");
+    EXPECT_EQ(bounded.status, 1);
+    EXPECT_THAT(bounded.err, AllOf(HasSubstr("--cache-ceil-mb 1 is less than the smallest cache of this model"),
+                                   Not(ContainsRegex(kLeastRam))));
+    const Finished without = run(more + " --moe-stream --cache-ceil-mb 1");
+    EXPECT_EQ(without.status, 0) << without.err;
+    EXPECT_THAT(without.err, HasSubstr("note: no expert cache: --cache-ceil-mb 1 is less than the smallest cache"));
+}
+
 TEST(CliRam, HoldsForAModelWithoutExpertsToo) {
     const std::string model = kTiny + "/qwen3.gguf";
     const Finished refused = run("--ram 1M", model);

@@ -353,9 +353,53 @@ TEST(Cli, MarksTheOutputOfARouteReplayAndOfFewerExperts) {
     EXPECT_THAT(lossy.err, AllOf(HasSubstr("note: a token uses 3 experts"), HasSubstr("lossy")));
     EXPECT_THAT(lossy.err, Not(HasSubstr("route-replay")));
     EXPECT_EQ(run_command(streamed(model, "--n-expert-used 17")).status, 1);
-    const Finished plain = run_command(cli(model, "--moe-stream off --route-replay " + quoted(trace) + kPrompt));
-    EXPECT_EQ(plain.status, 1);
-    EXPECT_THAT(plain.err, HasSubstr("--moe-stream"));
+    const Finished folder = run_command(streamed(model, "--route-replay " + quoted(scratch.path().string())));
+    EXPECT_EQ(folder.status, 1);
+    EXPECT_THAT(folder.err, HasSubstr(scratch.path().string() + ": is a folder"));
+}
+
+// What the command line alone shows to be impossible is a wrong command line, and the flag is named.
+TEST(Cli, RefusesFlagsThatExcludeEachOtherByTheirNames) {
+    const std::pair<const char *, const char *> conflicts[] = {
+        {"-p And --moe-stream off --route-replay x", "--route-replay"},
+        {"-p And --moe-stream off --route-trace x", "--route-trace"},
+        {"-p And --moe-stream off --io-trace x", "--io-trace"},
+        {"-p And --moe-stream off --ram 6G", "--ram"},
+        {"-p And --cache-mb 4 --cache-ceil-mb 6", "--cache-ceil-mb"},
+        {"-p And --cache-mb 4 --cache-floor-mb 2", "--cache-floor-mb"},
+        {"-p And --cache-ceil-mb 4 --cache-floor-mb 5", "--cache-floor-mb"},
+        {"-p And -ctv q8_0 -fa off", "--cache-type-v"},
+        {"-p And --no-warm-start --profile x", "--profile"},
+        {"-p And -f x", "--prompt"},
+        {"-p And --chat --raw", "--raw"},
+        {"-p And --quality-budget 1 --drop-cold-experts 0.5", "--quality-budget"},
+        {"-p And --quality-budget 1 --substitute-cold 0.5", "--quality-budget"},
+        {"-p And --quality-budget 1 --drop-in-prefill", "--quality-budget"},
+        {"-p And --route-logits 4", "--route-trace"},
+        {"-p And --route-trace x --io-trace x", "--io-trace"},
+        {"-p And --session", "--prompt"},
+        {"-f x --session", "--file"},
+        {"--chat --session", "--chat"},
+        {"--session --list-models .", "--session"},
+        {"--list-models . --session", "--session"},
+        {"--list-models . -p And", "--prompt"},
+        {"--list-models . --chat", "--chat"},
+        {"--list-models . --ram 6G", "--ram"},
+        {"perplexity -p And --session", "--session"},
+        {"perplexity -p And --list-models .", "--list-models"},
+        {"perplexity -p And --route-replay x", "--route-replay"},
+        {"-p And --substitute-cold 1.5", "--substitute-cold"},
+        {"-p And --substitute-cold 50", "--substitute-cold"},
+        {"-p And --route-replay ''", "--route-replay"},
+        {"-p And --profile ''", "--profile"},
+        {"-f ''", "--file"},
+    };
+    for (const auto &[flags, named] : conflicts) {
+        const Finished refused = run_command(cli(kDemo, flags));
+        EXPECT_EQ(refused.status, 2) << flags << '\n' << refused.err;
+        EXPECT_THAT(refused.err, HasSubstr(named)) << flags;
+        EXPECT_EQ(refused.out, "") << flags;
+    }
 }
 
 TEST(Cli, HelpShowsExamplesAndVersionNamesLlamaCpp) {

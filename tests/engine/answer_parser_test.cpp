@@ -114,6 +114,59 @@ bool is_of_format(const AnswerFormat &format, const std::string &text) {
     }
 }
 
+// llama.cpp's parser stops there, and counts what it has read as all there is.
+TEST(AnswerParser, ShowsWhatFollowsAClosingMarkerThatNothingOpened) {
+    const std::string gemma = llama_template("google-gemma-4-31B-it");
+    const std::string harmony = llama_template("openai-gpt-oss-120b");
+    if (gemma.empty() || harmony.empty()) GTEST_SKIP();
+    const std::string thought = "<|channel>thought\nHard to say.<channel|>";
+    const std::string analysis = "<|channel|>analysis<|message|>Hard to say.<|end|><|start|>assistant";
+    const std::string final = "<|channel|>final<|message|>Because.";
+    struct Case {
+        const std::string &source;
+        std::string start, rest;
+    };
+    for (const Case &broken :
+         {Case{gemma, thought + "Because.", "<channel|>And größer."},
+          Case{harmony, analysis + final, "<|end|>And größer."},
+          Case{harmony, analysis + final, "<|end|><|start|>assistant<|channel|>final<|message|>And größer."}}) {
+        for (const size_t piece : {1, 3, 1000}) {
+            const Answer answer = read(format_of(ChatTemplate(broken.source)), broken.start + broken.rest, piece);
+            EXPECT_EQ(answer.reasoning, "Hard to say.") << broken.rest;
+            EXPECT_EQ(answer.content, "Because." + broken.rest);
+            EXPECT_EQ(answer.message.content, answer.content);
+            EXPECT_TRUE(answer.broke_format) << broken.rest;
+        }
+    }
+    const std::string call =
+        "<|end|><|start|>assistant to=browser.search<|message|>größer<|end|>";  // nobody offered that
+    const Answer called =
+        read(format_of(ChatTemplate(harmony)), "<|channel|>analysis<|message|>Hard to say." + call, 3);
+    EXPECT_EQ(called.reasoning, "Hard to say.");
+    EXPECT_EQ(called.content, call);
+    EXPECT_TRUE(called.broke_format);
+    // Markers alone are no text.
+    for (const Case &whole :
+         {Case{gemma, thought + "Because.", "<channel|>"},
+          Case{gemma, thought + "Because.", "<|channel>thought\n<channel|>"},
+          Case{harmony, analysis + final, "<|end|>"}, Case{harmony, analysis + final, "<|end|><|start|>assis"},
+          Case{harmony, analysis + final, "\xC3"}}) {
+        const Answer answer = read(format_of(ChatTemplate(whole.source)), whole.start + whole.rest, 3);
+        EXPECT_FALSE(answer.broke_format) << whole.rest;
+        EXPECT_EQ(answer.reasoning, "Hard to say.") << whole.rest;
+        EXPECT_EQ(answer.content, "Because.") << whole.rest;
+    }
+}
+
+TEST(AnswerParser, ShowsAMarkersBeginningThatNothingFollows) {
+    const std::string gemma = llama_template("google-gemma-4-31B-it");
+    const std::string harmony = llama_template("openai-gpt-oss-120b");
+    if (gemma.empty() || harmony.empty()) GTEST_SKIP();
+    expect(ChatTemplate(gemma), "1 <", "", "1 <");
+    expect(ChatTemplate(gemma), "Because.<chan", "", "Because.<chan");
+    expect(ChatTemplate(harmony), "<|channel|>analysis<|message|>1 <", "1 <", "");
+}
+
 // Whatever markers a model puts where, in the format of every model that llama.cpp has a template of.
 TEST(AnswerParser, LosesNothingOfAnswersThatBreakTheFormat) {
     common_log_set_verbosity_thold(LOG_LEVEL_OUTPUT);
@@ -140,6 +193,7 @@ TEST(AnswerParser, LosesNothingOfAnswersThatBreakTheFormat) {
     }
     size_t broken = 0;
     size_t after_reasoning = 0;
+    size_t read_over = 0;
     for (const auto &file : std::filesystem::directory_iterator(BMOE_TEMPLATES)) {
         if (file.path().extension() != ".jinja") {
             continue;
@@ -149,14 +203,14 @@ TEST(AnswerParser, LosesNothingOfAnswersThatBreakTheFormat) {
             const bool of_format = is_of_format(*format, text);
             for (const size_t piece : {3, 1000}) {
                 const Answer answer = read(format, text, piece);
-                if (of_format) {
-                    EXPECT_FALSE(answer.broke_format) << file.path().stem() << ": " << text;
-                    continue;
-                }
-                EXPECT_TRUE(answer.broke_format) << file.path().stem() << ": " << text;
                 const std::string shown = answer.reasoning + answer.content;
                 EXPECT_NE(shown.find("alpha one"), std::string::npos) << file.path().stem() << ": " << text;
                 EXPECT_NE(shown.find("beta two"), std::string::npos) << file.path().stem() << ": " << text;
+                if (of_format) {
+                    read_over += answer.broke_format ? 1 : 0;
+                    continue;
+                }
+                EXPECT_TRUE(answer.broke_format) << file.path().stem() << ": " << text;
                 EXPECT_TRUE(text.ends_with(answer.content)) << file.path().stem() << ": " << text;
                 ++broken;
                 after_reasoning += answer.reasoning.empty() ? 0 : 1;
@@ -165,6 +219,7 @@ TEST(AnswerParser, LosesNothingOfAnswersThatBreakTheFormat) {
     }
     EXPECT_GT(broken, 0U);
     EXPECT_GT(after_reasoning, 0U);
+    EXPECT_GT(read_over, 0U);
 }
 
 TEST(AnswerParser, ShowsReasoningAsItComes) {

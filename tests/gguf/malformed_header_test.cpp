@@ -24,7 +24,8 @@ GgufWriter changed(const std::function<void(GgufWriter &)> &change) {
 
 TEST(MalformedHeader, NotGguf) {
     EXPECT_ERROR(parse(std::vector<std::byte>()), "m.gguf", "magic");
-    EXPECT_ERROR(parse(changed([](auto &w) { w.magic = "GGML"; })), "m.gguf", "is not a GGUF file");
+    EXPECT_ERROR(parse(changed([](auto &w) { w.magic = "GGML"; })), "m.gguf", "is not a GGUF file",
+                 "download it again");
 }
 
 TEST(MalformedHeader, Version) {
@@ -46,7 +47,8 @@ TEST(MalformedHeader, CutAnywhere) {
     const auto bytes = test::moe_model().bytes();
     const uint64_t data = parse_header(bytes, bytes.size(), "m.gguf")->data_offset;
     for (size_t n = 0; n < data; ++n) {
-        EXPECT_ERROR(parse(std::vector(bytes.begin(), bytes.begin() + long(n))), "m.gguf: ");
+        EXPECT_ERROR(parse(std::vector(bytes.begin(), bytes.begin() + long(n))), "m.gguf: ", "compare its size",
+                     "download it again");
     }
 }
 
@@ -56,7 +58,7 @@ TEST(MalformedHeader, CutDataNamesTheTensorAndTheMissingBytes) {
     const TensorInfo &last = header.tensors.back();
     bytes.resize(last.offset + last.bytes - 5);
     EXPECT_ERROR(parse(bytes), "m.gguf", "5 bytes too short", "'output_norm.weight'", std::to_string(last.offset),
-                 "0 further", "download");
+                 "0 further", "compare its size", "download it again");
 
     const TensorInfo &bank = header.tensors[header.tensors.size() - 2];
     bytes.resize(bank.offset + bank.bytes - 7);

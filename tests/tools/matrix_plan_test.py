@@ -105,7 +105,7 @@ class Refusals(unittest.TestCase):
     def test_impossible_values_are_named_with_what_is_possible(self):
         for axis, value in (("cache-mb", "-1"), ("cache-mb", '"many"'), ("io-threads", "0"), ("io-threads", "65"), ("threads", "0"),
                             ("threads", "true"), ("overlap", "true"), ("n-expert-used", "0"), ("drop-cold-experts", "1.5"),
-                            ("drop-cold-experts", "0"), ("drop-cold-experts", "nan"), ("substitute-cold", "101"),
+                            ("drop-cold-experts", "0"), ("drop-cold-experts", "nan"), ("substitute-cold", "1.1"),
                             ("dense-weights", '"ram"')):
             with self.subTest(axis=axis, value=value):
                 self.expect([f"axes.{axis}", "give "], axes=f"[axes]\n{axis} = [{value}]\n")

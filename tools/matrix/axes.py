@@ -51,8 +51,8 @@ AXES = {
              lambda given: given == "default" or _whole(given, 1, 1 << 16), ("default",)),
         Axis("drop-cold-experts", "--drop-cold-experts", "off", 'a number above 0 up to 1, or "off"',
              lambda given: given == "off" or _number(given, 1), ("off",)),
-        Axis("substitute-cold", "--substitute-cold", "off", 'a number above 0 up to 100, or "off"',
-             lambda given: given == "off" or _number(given, 100), ("off",)),
+        Axis("substitute-cold", "--substitute-cold", "off", 'a number above 0 up to 1, or "off"',
+             lambda given: given == "off" or _number(given, 1), ("off",)),
         Axis("dense-weights", "--dense-weights", "anon", '"anon", "warm" or "mmap"', _one_of("anon", "warm", "mmap")),
     )
 }

@@ -4,6 +4,8 @@
 #include <iostream>
 #include <optional>
 
+#include "cli/flags/checks.h"
+
 namespace bmoe::cli {
 
 namespace {
@@ -68,6 +70,7 @@ void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
         app.add_option("--profile", out.engine.profile,
                        "File that remembers the experts used most, to start with them the next time; default: one "
                        "per model in ~/.cache/bmoe")
+            ->check(file_name())
             ->group("Experts");
     app.add_flag("--no-warm-start", no_warm_start_, "Neither read nor write such a file")
         ->excludes(profile)
@@ -92,6 +95,7 @@ void ExpertFlags::add_to(CLI::App &app, CommandLine &out) {
         ->group("Experts");
     app.add_option("--route-replay", out.engine.route_replay,
                    "Route trace (CSV) that tokens take their experts from (for measurement; meaningless text)")
+        ->check(file_name())
         ->group("Experts");
     app.add_flag("--no-odirect", no_odirect_, "Read through the page cache")->group("Experts");
 }
@@ -100,6 +104,9 @@ void ExpertFlags::apply(CommandLine &out) {
     engine::Options &options = out.engine;
     options.stream = moe_stream_ != "off";
     options.stream_if_needed = moe_stream_ == "auto";
+    if (!options.stream && !options.route_replay.empty()) {
+        throw CLI::ValidationError("--route-replay is for streamed experts: leave it out, or --moe-stream off");
+    }
     options.cache_bytes = cache_bytes(cache_mb_);
     options.policy = policy_ == "lru" ? cache::PolicyKind::kLru : cache::PolicyKind::kReap;
     options.warm_start = !no_warm_start_;

@@ -26,9 +26,9 @@ void LossyFlags::add_to(CLI::App &app, CommandLine &out) {
         ->group(kGroup);
     app.add_option(
            "--substitute-cold", lossy.substitute_cold,
-           "Replace an expert that is not in memory by one that is and has at least this many times its score; 0: off")
+           "Replace an expert that is not in memory by one that is and has at least this share of its score; 0: off")
         ->capture_default_str()
-        ->check(number_from(0, 100))
+        ->check(number_from(0, 1))
         ->group(kGroup);
     app.add_option("--drop-cold-experts", lossy.drop_cold,
                    "Skip an expert that is not in memory and weighs less than this many times the mean; 0: off")

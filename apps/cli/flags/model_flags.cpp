@@ -1,10 +1,13 @@
 #include "cli/flags/model_flags.h"
 
+#include "cli/flags/checks.h"
+
 namespace bmoe::cli {
 
 void ModelFlags::add_to(CLI::App &app, CommandLine &out) {
     app.add_option("-m,--model", out.engine.model, "GGUF file, or any shard of a split one")
         ->required()
+        ->check(file_name())
         ->group("Model");
     app.add_option("-c,--ctx-size", out.engine.n_ctx, "Context in tokens; 0: what the model was trained with")
         ->capture_default_str()

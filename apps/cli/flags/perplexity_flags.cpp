@@ -25,6 +25,10 @@ void PerplexityFlags::apply(CommandLine &out) {
             throw CLI::ValidationError(std::string(flag) + " has no meaning with perplexity: it generates nothing");
         }
     }
+    if (app_->count("--route-replay") > 0) {
+        throw CLI::ValidationError(
+            "--route-replay takes the experts of another text: perplexity with it would be meaningless");
+    }
     if (app_->count("--prompt") + app_->count("--file") == 0) {
         throw CLI::ValidationError("perplexity of what? Give a text with -f FILE");
     }

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "cli/flags/checks.h"
 #include "cli/prompt_file.h"
 
 namespace bmoe::cli {
@@ -17,6 +18,7 @@ void PromptFlags::add_to(CLI::App &app, CommandLine &out) {
     app.add_option("-f,--file", out.prompt_file,
                    "The prompt is all of this file, which is UTF-8 text; -: standard input")
         ->excludes(prompt)
+        ->check(file_name())
         ->group("Prompt");
     CLI::Option *chat =
         app.add_flag("--chat", out.chat, "Render the prompt with the model's own chat template")->group("Prompt");
@@ -35,7 +37,12 @@ void PromptFlags::add_to(CLI::App &app, CommandLine &out) {
 }
 
 void PromptFlags::apply(CommandLine &out) {
-    if (out.mode == Mode::kListModels) {
+    if (app_->count("--list-models") > 0 && out.mode != Mode::kPerplexity) {
+        for (const char *flag : {"--session", "--prompt", "--file", "--chat", "--raw", "--no-think"}) {
+            if (app_->count(flag) > 0) {
+                throw CLI::ValidationError(std::string(flag) + " has no meaning with --list-models: it runs nothing");
+            }
+        }
         if (app_->count("--ram") > 0) {
             throw CLI::ValidationError("--list-models compares with the memory that is free: leave --ram out");
         }
