@@ -158,6 +158,43 @@ TEST_F(Chat, CtrlCWhileAnAnswerIsStillStoppingEndsItWithTheSummary) {
     EXPECT_EQ(terminal.wait(), 128 + SIGINT);
 }
 
+TEST_F(Chat, CtrlCWhileAConversationIsCutIntoTokensLeavesItAsItWas) {
+    std::string huge;
+    while (huge.size() < (4U << 20)) {
+        huge += "And the king said unto him, ";
+    }
+    const std::string file = scratch_.file("chat.json");
+    std::ofstream(file) << nlohmann::json{
+        {"format", "bmoe-chat"},
+        {"version", 1},
+        {"model", "größe.gguf"},
+        {"messages", {{{"role", "user"}, {"content", huge}}, {{"role", "assistant"}, {"content", "So"}}}}};
+    for (const bool goes_on : {true, false}) {
+        Terminal terminal(plain());
+        terminal.read_until(kPrompt);
+        terminal.type("/load " + file + "\r");
+        terminal.read_until("2 messages loaded");
+        terminal.read_until(kPrompt);
+        terminal.type("And then?\r");
+        terminal.read_until("And then?\r\n");
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        terminal.signal(SIGINT);
+        terminal.read_until("(no answer: the message is not part of the conversation)");
+        terminal.read_until("(stopped; Ctrl-C again ends the conversation)");
+        terminal.read_until(kPrompt);
+        if (goes_on) {
+            terminal.type("/reset\r");
+            terminal.read_until("a new conversation");
+            ask(terminal, "And the king said");
+            EXPECT_EQ(leave(terminal), 0);
+        } else {
+            terminal.type(kCtrlC);
+            terminal.read_until("generation: 0 tokens");
+            EXPECT_EQ(terminal.wait(), 128 + SIGINT);
+        }
+    }
+}
+
 TEST_F(Chat, ATerminationEndsItWithTheSummary) {
     for (const int signal : {SIGTERM, SIGHUP}) {
         Terminal terminal(plain());

@@ -421,6 +421,27 @@ TEST_F(Telemetry, AnInterruptLeavesCompleteFiles) {
     EXPECT_EQ(replay.status, 0) << replay.err;
 }
 
+TEST_F(Telemetry, AnInterruptWhileThePromptIsCutIntoTokensLeavesTheSummary) {
+    const std::string prompt = scratch_.file("prompt");
+    std::ofstream file(prompt);
+    for (int i = 0; i < 1 << 17; ++i) {
+        file << "And the king said unto him, ";
+    }
+    file.close();
+    const Finished run = run_command(quoted(BMOE_CLI) + " -m " + quoted(kDemo) +
+                                     " --moe-stream on --cache-mb 2 --no-warm-start -t 1 -f " + quoted(prompt) +
+                                     csv_flag_ + " & pid=$!; until grep -qs ^row, " + quoted(csv_) +
+                                     " || ! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid");
+    EXPECT_EQ(run.status, 143) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, AllOf(HasSubstr("\ngeneration: 0 tokens"), Not(HasSubstr("error:"))));
+    expect_documented(run.err, "stderr");
+    expect_documented(read_file(csv_), "csv");
+    const Table csv(read_file(csv_));
+    ASSERT_EQ(csv.rows.size(), 1U);
+    EXPECT_EQ(csv.rows.back().at("row"), "summary");
+}
+
 void Telemetry::expect_turns(const std::vector<size_t> &prompt_tokens) const {
     expect_documented(read_file(csv_), "csv");
     expect_documented(read_file(routes_), "route-trace");
