@@ -91,7 +91,11 @@ int run_one_shot(const CommandLine &given) {
     request.prompt = prompt;
     request.max_tokens = static_cast<uint32_t>(command.max_tokens);
     request.sampling = command.sampling;
-    request.on_prompt = [&](size_t done) { progress.show(done, prompt.size()); };
+    bool has_begun = false;  // the prompt fits
+    request.on_prompt = [&](size_t done) {
+        has_begun = true;
+        progress.show(done, prompt.size());
+    };
     Continuation continuation(command.prompt, output);
     std::optional<AnswerPrinter> answer;
     if (chat) {
@@ -108,9 +112,11 @@ int run_one_shot(const CommandLine &given) {
     try {
         conversation.generate(request, stats);
     } catch (const Error &) {
-        end_text();
-        recorder.finish_request();
-        print_summary(*engine, stats, before_prompt);
+        if (has_begun) {
+            end_text();
+            recorder.finish_request();
+            print_summary(*engine, stats, before_prompt);
+        }
         recorder.finish();
         throw;
     }
