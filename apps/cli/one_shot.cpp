@@ -117,7 +117,6 @@ int run_one_shot(const CommandLine &given) {
             recorder.finish_request();
             print_summary(*engine, stats, before_prompt);
         }
-        recorder.finish();
         throw;
     }
     interrupt.ignore_from_now_on();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -101,6 +102,12 @@ double number_after(const std::string &text, const std::string &before) {
     return at == std::string::npos ? -2 : std::stod(text.substr(at + before.size()));
 }
 
+nlohmann::json generate(const std::string &prompt, int max_tokens) {
+    return {{"op", "generate"}, {"id", "x"}, {"prompt", prompt}, {"max_tokens", max_tokens}};
+}
+
+const std::string kPrompt = "And the king said unto him, Go down to the house of the Lord, and say unto the people";
+
 class Telemetry : public testing::Test {
   protected:
     bmoe::test::Scratch scratch_;
@@ -122,6 +129,16 @@ class Telemetry : public testing::Test {
         copy_with_chat_template(kDemo, model, kPlainTemplate);
         return "env XDG_STATE_HOME=" + quoted(scratch_.file("state")) + " " +
                recorded("-m " + quoted(model) + " " + flags);
+    }
+
+    // Of a run that decoded nothing: the preamble and the summary.
+    void expect_only_a_summary() const {
+        expect_documented(read_file(csv_), "csv");
+        const Table csv(read_file(csv_));
+        EXPECT_TRUE(csv.preamble.contains("model"));
+        ASSERT_EQ(csv.rows.size(), 1U);
+        EXPECT_EQ(csv.rows.back().at("row"), "summary");
+        EXPECT_EQ(csv.rows.back().at("tokens"), "0");
     }
 
     // Rows of these turns, of whole tokens, and their sum, in all files.
@@ -436,10 +453,40 @@ TEST_F(Telemetry, AnInterruptWhileThePromptIsCutIntoTokensLeavesTheSummary) {
     EXPECT_EQ(run.out, "");
     EXPECT_THAT(run.err, AllOf(HasSubstr("\ngeneration: 0 tokens"), Not(HasSubstr("error:"))));
     expect_documented(run.err, "stderr");
-    expect_documented(read_file(csv_), "csv");
-    const Table csv(read_file(csv_));
-    ASSERT_EQ(csv.rows.size(), 1U);
-    EXPECT_EQ(csv.rows.back().at("row"), "summary");
+    expect_only_a_summary();
+}
+
+TEST_F(Telemetry, AnErrorBeforeThePromptLeavesTheSummary) {
+    const std::string refusing = scratch_.file("refusing.gguf");
+    copy_with_chat_template(kDemo, refusing, "{{ raise_exception('never') }}");
+    const std::string runs[] = {streamed(kDemo, "--cache-mb 2 --chat" + csv_flag_ + traces_),
+                                streamed(kDemo, "--cache-mb 2 --chat --no-think" + csv_flag_),
+                                streamed(refusing, "--cache-mb 2 --chat" + csv_flag_),
+                                streamed(kDemo, "--cache-mb 2 -p '" + std::string(5000, 'x') + "'" + csv_flag_)};
+    for (const std::string &command : runs) {
+        const Finished run = run_command(command);
+        EXPECT_EQ(run.status, 1) << command;
+        EXPECT_EQ(run.out, "");
+        EXPECT_THAT(run.err, HasSubstr("error: "));
+        expect_only_a_summary();
+        std::filesystem::remove(csv_);
+    }
+    expect_documented(read_file(routes_), "route-trace");
+    expect_documented(read_file(reads_), "io-trace");
+}
+
+TEST_F(Telemetry, ASessionAndAConversationInWhichNothingWorksLeaveTheSummary) {
+    SessionProcess run(session());
+    run.send(generate(std::string(10000, 'x'), 8));
+    EXPECT_EQ(run.answer().body["code"], "failed");
+    run.close_input();
+    EXPECT_EQ(run.wait(), 0);
+    expect_only_a_summary();
+
+    Terminal terminal(recorded("-m " + quoted(kDemo)));
+    EXPECT_EQ(terminal.wait(), 1);
+    EXPECT_THAT(read_file(err_), HasSubstr("error: the model has no chat template"));
+    expect_only_a_summary();
 }
 
 void Telemetry::expect_turns(const std::vector<size_t> &prompt_tokens) const {
@@ -470,12 +517,6 @@ void Telemetry::expect_turns(const std::vector<size_t> &prompt_tokens) const {
     EXPECT_EQ(csv.rows.back().at("row"), "summary");
     EXPECT_EQ(csv.rows.back().at("tokens"), std::to_string(csv.of_kind("token").size()));
 }
-
-nlohmann::json generate(const std::string &prompt, int max_tokens) {
-    return {{"op", "generate"}, {"id", "x"}, {"prompt", prompt}, {"max_tokens", max_tokens}};
-}
-
-const std::string kPrompt = "And the king said unto him, Go down to the house of the Lord, and say unto the people";
 
 TEST_F(Telemetry, EachRequestOfASessionIsATurn) {
     SessionProcess run(session());
