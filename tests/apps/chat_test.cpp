@@ -285,6 +285,19 @@ TEST_F(Chat, SaysWhatIsWrongWithAFileAndGoesOn) {
     }
     EXPECT_EQ(fs::file_size(notes), std::string("not a conversation").size());
     EXPECT_TRUE(fs::is_fifo(fifo));
+    const std::string large = scratch_.file("large");
+    std::ofstream(large).flush();
+    fs::resize_file(large, uint64_t{1} << 40);
+    const std::pair<std::string, std::string> unreadable[] = {
+        {"/dev/zero", "error: cannot read /dev/zero: it is no regular file"},
+        {fifo, "error: cannot read " + fifo + ": it is no regular file"},
+        {scratch_.path().string(), "it is no regular file"},
+        {large, "error: " + large + ": is no saved conversation: it has more than 67108864 bytes"}};
+    for (const auto &[other, error] : unreadable) {
+        terminal.type("/load " + other + "\r");
+        terminal.read_until(error);
+        terminal.read_until(kPrompt);
+    }
     terminal.type("/save\r");
     terminal.read_until("error: /save needs the name of a file");
     terminal.read_until(kPrompt);
