@@ -37,7 +37,7 @@ std::string read_text(const std::string &path) {
     return text.str();
 }
 
-Prompt make_prompt(const engine::Engine &engine, const json &request) {
+Prompt make_prompt(engine::Engine &engine, const json &request) {
     const std::string path = request.at("prompt");
     const std::string text = read_text(path);
     return cut_prompt({path, engine.tokenize(text, true), engine.tokenize(text, false)}, request.at("prompt_skip"),

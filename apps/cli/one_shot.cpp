@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "cli/answer_printer.h"
 #include "cli/interrupt.h"
@@ -18,6 +19,10 @@
 namespace bmoe::cli {
 
 namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 // The prompt as a message in the model's chat template; empty if it is to be continued as it is.
 std::optional<engine::RenderedChat> render(const engine::Engine &engine, const CommandLine &command) {
@@ -67,20 +72,30 @@ int run_one_shot(const CommandLine &given) {
     recorder.observe(command.engine);
     const auto start = std::chrono::steady_clock::now();
     const auto engine = open_engine(command);
+    InterruptScope interrupt(*engine);
     recorder.begin(*engine, command);
     const auto chat = render(*engine, command);
-    const auto prompt = engine->tokenize(chat ? chat->prompt : command.prompt, true);
-    const double before_prompt = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    engine::GenerationStats stats;
+    std::vector<llama_token> prompt;
+    try {
+        prompt = engine->tokenize(chat ? chat->prompt : command.prompt, true);
+    } catch (const engine::Cancelled &) {
+        print_summary(*engine, stats, seconds_since(start));
+        return recorder.finish() ? interrupt.exit_status() : 1;
+    }
+    const double before_prompt = seconds_since(start);
 
-    InterruptScope interrupt(*engine);
     TextOutput output;
     PromptProgress progress(prompt.size(), engine->report().n_ubatch, !command.record.progress);
-    engine::GenerationStats stats;
     engine::GenerationRequest request;
     request.prompt = prompt;
     request.max_tokens = static_cast<uint32_t>(command.max_tokens);
     request.sampling = command.sampling;
-    request.on_prompt = [&](size_t done) { progress.show(done, prompt.size()); };
+    bool has_begun = false;  // the prompt fits
+    request.on_prompt = [&](size_t done) {
+        has_begun = true;
+        progress.show(done, prompt.size());
+    };
     Continuation continuation(command.prompt, output);
     std::optional<AnswerPrinter> answer;
     if (chat) {
@@ -97,10 +112,11 @@ int run_one_shot(const CommandLine &given) {
     try {
         conversation.generate(request, stats);
     } catch (const Error &) {
-        end_text();
-        recorder.finish_request();
-        print_summary(*engine, stats, before_prompt);
-        recorder.finish();
+        if (has_begun) {
+            end_text();
+            recorder.finish_request();
+            print_summary(*engine, stats, before_prompt);
+        }
         throw;
     }
     interrupt.ignore_from_now_on();

@@ -61,7 +61,11 @@ RunRecorder::RunRecorder(const RecordOptions &options) : options_(options) {
     }
 }
 
-RunRecorder::~RunRecorder() = default;
+RunRecorder::~RunRecorder() {
+    if (is_incomplete_) {
+        complete_files();
+    }
+}
 
 OutputFile *RunRecorder::open(const char *flag, const std::string &path) {
     return path.empty() ? nullptr : files_.emplace_back(std::make_unique<OutputFile>(flag, path)).get();
@@ -81,6 +85,7 @@ void RunRecorder::begin(engine::Engine &engine, const CommandLine &command) {
                         : cat(command.engine.model, ": is not streamed, and ", flag,
                               " traces streamed experts; add --moe-stream on, or leave it out"));
     }
+    is_incomplete_ = true;
     if (csv_ != nullptr) {
         csv_->begin(run_configuration(engine, command));
     }
@@ -188,8 +193,16 @@ bool RunRecorder::finish() {
             engine_->store()->finish_warming();
             engine_->store()->pool().drain();  // guesses that nobody waits for
             engine_->store()->pool().set_observer(nullptr);
-            reads_->write_out();
         }
+    }
+    return complete_files();
+}
+
+// The engine may be gone.
+bool RunRecorder::complete_files() {
+    is_incomplete_ = false;
+    if (reads_ != nullptr) {
+        reads_->write_out();
     }
     if (csv_ != nullptr) {
         csv_->add_summary(telemetry::peak_rss_bytes());

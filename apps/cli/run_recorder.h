@@ -19,7 +19,8 @@
 namespace bmoe::cli {
 
 // Functions are called in their order; record() and finish_request() for each request. Must outlive the engine that it
-// observes. Costs nothing where nothing is wanted. Not thread-safe.
+// observes. Costs nothing where nothing is wanted. Where finish() is not reached, because of an error, the destructor completes the
+// files. Not thread-safe.
 class RunRecorder {
   public:
     // Makes the files. Throws bmoe::Error for one that cannot be made.
@@ -44,6 +45,7 @@ class RunRecorder {
     bool finish();
 
   private:
+    bool complete_files();
     OutputFile *open(const char *flag, const std::string &path);
     void on_prompt(size_t done);
     void begin_decoding();
@@ -61,6 +63,7 @@ class RunRecorder {
     std::unique_ptr<backend::RouteRecorder> route_recorder_;
     std::unique_ptr<backend::IoTrace> reads_;
     engine::Engine *engine_ = nullptr;
+    bool is_incomplete_ = false;  // the files have their beginning only
 
     // Of the request at hand.
     uint32_t turn_ = 0;

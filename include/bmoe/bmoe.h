@@ -104,7 +104,7 @@ struct Answer {
     StopReason reason = StopReason::kEnd;
     std::string stop;  // the one of Request::stop that ended it
 
-    uint32_t prompt_tokens = 0;   // in all
+    uint32_t prompt_tokens = 0;   // in all; 0 if it was cancelled before they were counted
     uint32_t reused_tokens = 0;   // of these, that the context held
     uint32_t decoded_tokens = 0;  // of these, computed: the others, or fewer if it was cancelled
     double prompt_seconds = 0;
@@ -136,7 +136,7 @@ struct ModelStats {
 class Model {
   public:
     explicit Model(const ModelOptions &options);
-    ~Model();
+    ~Model();  // after a cancel() that came very early in a long prompt it waits until that is cut into tokens
     Model(Model &&) noexcept;
     Model &operator=(Model &&) noexcept;
 

@@ -128,8 +128,14 @@ class Model::Impl {
 
     Answer generate(const Request &request) {
         check(request);
-        const engine::Prompt prompt = prompt_of(request);
         Answer answer;
+        engine::Prompt prompt;
+        try {
+            prompt = prompt_of(request);
+        } catch (const engine::Cancelled &) {
+            answer.reason = StopReason::kCancelled;
+            return answer;
+        }
         answer.prompt_tokens = static_cast<uint32_t>(prompt.tokens.size());
         engine::AnswerStream stream(prompt.chat, request.stop);
         const auto say = [&](const engine::AnswerStream::Delta &delta) {

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "backend/disk_probe.h"
 #include "backend/kernels/row_kernel.h"
@@ -37,6 +39,19 @@ int default_threads() {
 bool looks_ahead(const Options &options) { return options.overlap && options.route_replay.empty(); }
 
 bool is_cancelled(void *flag) { return static_cast<std::atomic<bool> *>(flag)->load(std::memory_order_relaxed); }
+
+std::vector<llama_token> tokens_of(const llama_vocab *vocab, const std::string &text, bool with_bos) {
+    const auto length = static_cast<int32_t>(text.size());
+    std::vector<llama_token> tokens(text.size() + 8);
+    int32_t n =
+        llama_tokenize(vocab, text.data(), length, tokens.data(), static_cast<int32_t>(tokens.size()), with_bos, true);
+    if (n < 0) {
+        tokens.resize(static_cast<size_t>(-n));
+        n = llama_tokenize(vocab, text.data(), length, tokens.data(), -n, with_bos, true);
+    }
+    tokens.resize(static_cast<size_t>(std::max(n, 0)));
+    return tokens;
+}
 
 }  // namespace
 
@@ -141,6 +156,7 @@ Engine::~Engine() {
     if (warm_start_ != nullptr && has_decoded_) {
         warm_start_->save(*store_);
     }
+    tokenizing_.finish();
     context_.reset();
     model_.reset();
 }
@@ -188,18 +204,19 @@ void Engine::replay_routes(const Options &options, const cache::RouteTrace &trac
     store_->set_route_replay(std::move(replay));
 }
 
-std::vector<llama_token> Engine::tokenize(const std::string &text, bool with_bos) const {
+std::vector<llama_token> Engine::tokenize(std::string text, bool with_bos) {
     const llama_vocab *vocab = llama_model_get_vocab(model_.get());
-    const auto length = static_cast<int32_t>(text.size());
-    std::vector<llama_token> tokens(text.size() + 8);
-    int32_t n =
-        llama_tokenize(vocab, text.data(), length, tokens.data(), static_cast<int32_t>(tokens.size()), with_bos, true);
-    if (n < 0) {
-        tokens.resize(static_cast<size_t>(-n));
-        n = llama_tokenize(vocab, text.data(), length, tokens.data(), -n, with_bos, true);
+    std::optional<std::vector<llama_token>> tokens;
+    try {
+        tokens = tokenizing_.run([=, text = std::move(text)] { return tokens_of(vocab, text, with_bos); },
+                                 [this] { return take_cancel(); });
+    } catch (const std::system_error &error) {
+        throw Error(cat("cannot start a thread to cut the prompt into tokens: ", error.what()));
     }
-    tokens.resize(static_cast<size_t>(std::max(n, 0)));
-    return tokens;
+    if (!tokens) {
+        throw Cancelled("cancelled");
+    }
+    return *std::move(tokens);
 }
 
 std::string Engine::piece(llama_token token, bool with_control) const {

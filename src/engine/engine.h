@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "cache/memory_plan.h"
 #include "cache/route_trace.h"
+#include "engine/abandonable_work.h"
 #include "engine/llama_handles.h"
 #include "engine/model_loader.h"
 #include "engine/options.h"
@@ -61,7 +62,11 @@ class Engine {
     backend::ExpertStore *store() const { return store_.get(); }  // nullptr if nothing is streamed
     int threads() const { return threads_; }
 
-    std::vector<llama_token> tokenize(const std::string &text, bool with_bos) const;
+    // Throws bmoe::Error; Cancelled soon after cancel(). llama.cpp is then still at work on the text, in another thread: the next
+    // tokenize() and the destructor wait for that.
+    std::vector<llama_token> tokenize(std::string text, bool with_bos);
+    // Waits for a text that tokenize() has given up.
+    void finish_tokenizing() { tokenizing_.finish(); }
     // May hold part of a UTF-8 character. Control tokens have no text unless `with_control`.
     std::string piece(llama_token token, bool with_control = false) const;
 
@@ -79,8 +84,8 @@ class Engine {
     // Forgets the conversation.
     void reset();
 
-    // Ends the decode() that is running, or the next: it throws Cancelled within one layer's work. From any thread or a signal
-    // handler.
+    // Ends the decode() or tokenize() that is running, or the next: it throws Cancelled within one layer's work. A text of which
+    // that can be made in such a time is still made into tokens. From any thread or a signal handler.
     void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
     // Whether cancel() was called since the last time, and nothing ended by it.
     bool take_cancel() { return cancelled_.exchange(false, std::memory_order_relaxed); }
@@ -106,6 +111,7 @@ class Engine {
     PoolPtr pool_;
     ModelPtr model_;
     ContextPtr context_;
+    AbandonableWork<std::vector<llama_token>> tokenizing_;
 };
 
 }  // namespace bmoe::engine

@@ -2,7 +2,7 @@
 
 namespace bmoe::engine {
 
-Prompt PromptMaker::of_text(const std::string &text) const { return {engine_.tokenize(text, true), std::nullopt}; }
+Prompt PromptMaker::of_text(const std::string &text) { return {engine_.tokenize(text, true), std::nullopt}; }
 
 ChatTemplate &PromptMaker::chat_template() {
     if (chat_template_ == nullptr) {

@@ -20,19 +20,20 @@ struct Prompt {
 // Not thread-safe; the engine must outlive it.
 class PromptMaker {
   public:
-    explicit PromptMaker(const Engine &engine) : engine_(engine) {}
+    explicit PromptMaker(Engine &engine) : engine_(engine) {}
 
     // From now on, as ChatTemplate::turn_off_reasoning(). Throws bmoe::Error as of_messages() does.
     bool turn_off_reasoning() { return chat_template().turn_off_reasoning(); }
 
-    Prompt of_text(const std::string &text) const;
-    // Throws bmoe::Error if the model has no chat template, or that refuses the messages.
+    // As Engine::tokenize().
+    Prompt of_text(const std::string &text);
+    // The same; throws bmoe::Error if the model has no chat template, or that refuses the messages.
     Prompt of_messages(std::span<const ChatMessage> messages);
 
   private:
     ChatTemplate &chat_template();
 
-    const Engine &engine_;
+    Engine &engine_;
     std::unique_ptr<ChatTemplate> chat_template_;  // made when it is first needed
 };
 

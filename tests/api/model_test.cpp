@@ -120,6 +120,21 @@ TEST(Model, ResizesItsCacheBetweenGenerations) {
     EXPECT_EQ(model.generate(request_for(kPrompt)).text, text);
 }
 
+TEST(Model, IsCancelledWhileItsPromptIsCutIntoTokens) {
+    Model model(demo_options());
+    std::string huge = long_prompt();
+    while (huge.size() < (2U << 20)) {
+        huge += huge;
+    }
+    model.cancel();
+    const Answer answer = model.generate(request_for(huge));
+    EXPECT_EQ(answer.reason, StopReason::kCancelled);
+    EXPECT_EQ(answer.prompt_tokens, 0u);
+    EXPECT_EQ(answer.text, "");
+    EXPECT_EQ(model.generate(request_for(kPrompt)).reason, StopReason::kMaxTokens);
+    EXPECT_THAT(error_of([&] { model.generate(request_for(huge)); }), HasSubstr("the context holds 1024"));
+}
+
 TEST(Model, IsCancelledFromAnotherThread) {
     Model model(demo_options());
     std::thread other;

@@ -158,6 +158,43 @@ TEST_F(Chat, CtrlCWhileAnAnswerIsStillStoppingEndsItWithTheSummary) {
     EXPECT_EQ(terminal.wait(), 128 + SIGINT);
 }
 
+TEST_F(Chat, CtrlCWhileAConversationIsCutIntoTokensLeavesItAsItWas) {
+    std::string huge;
+    while (huge.size() < (4U << 20)) {
+        huge += "And the king said unto him, ";
+    }
+    const std::string file = scratch_.file("chat.json");
+    std::ofstream(file) << nlohmann::json{
+        {"format", "bmoe-chat"},
+        {"version", 1},
+        {"model", "größe.gguf"},
+        {"messages", {{{"role", "user"}, {"content", huge}}, {{"role", "assistant"}, {"content", "So"}}}}};
+    for (const bool goes_on : {true, false}) {
+        Terminal terminal(plain());
+        terminal.read_until(kPrompt);
+        terminal.type("/load " + file + "\r");
+        terminal.read_until("2 messages loaded");
+        terminal.read_until(kPrompt);
+        terminal.type("And then?\r");
+        terminal.read_until("And then?\r\n");
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        terminal.signal(SIGINT);
+        terminal.read_until("(no answer: the message is not part of the conversation)");
+        terminal.read_until("(stopped; Ctrl-C again ends the conversation)");
+        terminal.read_until(kPrompt);
+        if (goes_on) {
+            terminal.type("/reset\r");
+            terminal.read_until("a new conversation");
+            ask(terminal, "And the king said");
+            EXPECT_EQ(leave(terminal), 0);
+        } else {
+            terminal.type(kCtrlC);
+            terminal.read_until("generation: 0 tokens");
+            EXPECT_EQ(terminal.wait(), 128 + SIGINT);
+        }
+    }
+}
+
 TEST_F(Chat, ATerminationEndsItWithTheSummary) {
     for (const int signal : {SIGTERM, SIGHUP}) {
         Terminal terminal(plain());
@@ -248,6 +285,19 @@ TEST_F(Chat, SaysWhatIsWrongWithAFileAndGoesOn) {
     }
     EXPECT_EQ(fs::file_size(notes), std::string("not a conversation").size());
     EXPECT_TRUE(fs::is_fifo(fifo));
+    const std::string large = scratch_.file("large");
+    std::ofstream(large).flush();
+    fs::resize_file(large, uint64_t{1} << 40);
+    const std::pair<std::string, std::string> unreadable[] = {
+        {"/dev/zero", "error: cannot read /dev/zero: it is no regular file"},
+        {fifo, "error: cannot read " + fifo + ": it is no regular file"},
+        {scratch_.path().string(), "it is no regular file"},
+        {large, "error: " + large + ": is no saved conversation: it has more than 67108864 bytes"}};
+    for (const auto &[other, error] : unreadable) {
+        terminal.type("/load " + other + "\r");
+        terminal.read_until(error);
+        terminal.read_until(kPrompt);
+    }
     terminal.type("/save\r");
     terminal.read_until("error: /save needs the name of a file");
     terminal.read_until(kPrompt);

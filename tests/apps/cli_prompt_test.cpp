@@ -60,6 +60,20 @@ TEST(PromptFile, IsRefusedWithItsNameIfItIsNoText) {
     EXPECT_THAT(empty.err, HasSubstr("standard input: is empty"));
 }
 
+TEST(PromptFile, IsNotPrintedIfItDoesNotFit) {
+    const bmoe::test::Scratch scratch;
+    std::ofstream file(scratch.file("prompt"));
+    for (int i = 0; i < 3000; ++i) {
+        file << "And the king said. ";
+    }
+    file.close();
+    const Finished finished = run_command(run("-f " + quoted(scratch.file("prompt"))));
+    EXPECT_EQ(finished.status, 1);
+    EXPECT_EQ(finished.out, "");
+    EXPECT_THAT(finished.err, ContainsRegex("error: the prompt has [0-9]+ tokens, but the context holds 2048"));
+    EXPECT_THAT(finished.err, testing::Not(HasSubstr("generation:"))) << "nothing was computed";
+}
+
 TEST(PromptFlags, ExcludeEachOther) {
     EXPECT_EQ(run_command(run("-p a -f b")).status, 2);
     EXPECT_EQ(run_command(run("--chat --raw -p a")).status, 2);

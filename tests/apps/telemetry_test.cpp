@@ -1,21 +1,15 @@
-// docs/telemetry.md against real runs: every line has a form that the page promises, and figures that can be counted in two
-// ways agree.
+// docs/telemetry.md against runs of one prompt: every line has a form that the page promises, and figures that can be counted in
+// two ways agree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
+#include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
-#include <sstream>
 
 #include "cache/route_trace.h"
 #include "tests/apps/chat_model.h"
-#include "tests/apps/documented_lines.h"
-#include "tests/apps/run_command.h"
-#include "tests/apps/session_process.h"
-#include "tests/apps/terminal.h"
-#include "tests/support/scratch.h"
+#include "tests/apps/recorded_run.h"
 
 namespace bmoe::apps::test {
 namespace {
@@ -39,94 +33,13 @@ std::string streamed(const std::string &model, const std::string &flags) {
     return cli(model, "--moe-stream on " + flags);
 }
 
-// Every line has a form; returns how often each occurred.
-std::map<std::string, int> expect_documented(const std::string &text, const std::string &kind) {
-    const DocumentedLines forms(kDoc, kind);
-    EXPECT_GT(forms.forms(), 0U) << kind;
-    std::map<std::string, int> count;
-    for (const std::string &line : lines_of(text)) {
-        const std::string form = forms.form_of(line);
-        EXPECT_NE(form, "") << kind << " does not have: " << line;
-        ++count[form];
-    }
-    return count;
-}
-
-std::vector<std::string> split(const std::string &text, char at) {
-    std::istringstream in(text);
-    std::vector<std::string> parts;
-    for (std::string part; std::getline(in, part, at);) {
-        parts.push_back(part);
-    }
-    return parts;
-}
-
-// A CSV with a preamble of "# " lines, by the names of its columns.
-struct Table {
-    std::map<std::string, std::string> preamble;
-    std::vector<std::string> columns;
-    std::vector<std::map<std::string, std::string>> rows;
-
-    explicit Table(const std::string &text) {
-        for (const std::string &line : lines_of(text)) {
-            if (line.starts_with("# ")) {
-                const size_t equals = line.find('=');
-                preamble[line.substr(2, equals - 2)] = equals == std::string::npos ? "" : line.substr(equals + 1);
-            } else if (columns.empty()) {
-                columns = split(line, ',');
-            } else {
-                const auto values = split(line, ',');
-                auto &row = rows.emplace_back();
-                for (size_t i = 0; i < values.size(); ++i) {
-                    row[columns.at(i)] = values[i];
-                }
-            }
-        }
-    }
-
-    std::vector<std::map<std::string, std::string>> of_kind(const std::string &kind) const {
-        std::vector<std::map<std::string, std::string>> found;
-        for (const auto &row : rows) {
-            if (row.at("row") == kind) {
-                found.push_back(row);
-            }
-        }
-        return found;
-    }
-};
-
 // The value of a key=value or the number that follows `before` in a line of stderr.
 double number_after(const std::string &text, const std::string &before) {
     const size_t at = text.find(before);
     return at == std::string::npos ? -2 : std::stod(text.substr(at + before.size()));
 }
 
-class Telemetry : public testing::Test {
-  protected:
-    bmoe::test::Scratch scratch_;
-    const std::string csv_ = scratch_.file("run.csv");
-    const std::string routes_ = scratch_.file("run.route.csv");
-    const std::string reads_ = scratch_.file("run.io.csv");
-    const std::string traces_ = " --route-trace " + quoted(routes_) + " --io-trace " + quoted(reads_);
-    const std::string csv_flag_ = " --csv " + quoted(csv_);
-    const std::string err_ = scratch_.file("stderr");
-
-    // Everything that can be written down, in a run of several requests.
-    std::string recorded(const std::string &flags) const {
-        return quoted(BMOE_CLI) + " --moe-stream on --cache-mb 2 --no-warm-start -t 2 -c 1024 --ubatch 16 " + flags +
-               " --progress --route-logits 6" + csv_flag_ + traces_ + " 2>" + quoted(err_);
-    }
-    std::string session() const { return recorded("--session -m " + quoted(kDemo)); }
-    std::string chat(const std::string &flags) const {
-        const std::string model = scratch_.file("chat.gguf");
-        copy_with_chat_template(kDemo, model, kPlainTemplate);
-        return "env XDG_STATE_HOME=" + quoted(scratch_.file("state")) + " " +
-               recorded("-m " + quoted(model) + " " + flags);
-    }
-
-    // Rows of these turns, of whole tokens, and their sum, in all files.
-    void expect_turns(const std::vector<size_t> &prompt_tokens) const;
-};
+using Telemetry = RecordedRun;
 
 TEST_F(Telemetry, EveryLineOfARunHasItsDocumentedForm) {
     for (const char *cache : {"2", "0"}) {
@@ -421,198 +334,41 @@ TEST_F(Telemetry, AnInterruptLeavesCompleteFiles) {
     EXPECT_EQ(replay.status, 0) << replay.err;
 }
 
-void Telemetry::expect_turns(const std::vector<size_t> &prompt_tokens) const {
-    expect_documented(read_file(csv_), "csv");
+TEST_F(Telemetry, AnInterruptWhileThePromptIsCutIntoTokensLeavesTheSummary) {
+    const std::string prompt = scratch_.file("prompt");
+    std::ofstream file(prompt);
+    for (int i = 0; i < 1 << 17; ++i) {
+        file << "And the king said unto him, ";
+    }
+    file.close();
+    const Finished run = run_command(quoted(BMOE_CLI) + " -m " + quoted(kDemo) +
+                                     " --moe-stream on --cache-mb 2 --no-warm-start -t 1 -f " + quoted(prompt) +
+                                     csv_flag_ + " & pid=$!; until grep -qs ^row, " + quoted(csv_) +
+                                     " || ! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid");
+    EXPECT_EQ(run.status, 143) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, AllOf(HasSubstr("\ngeneration: 0 tokens"), Not(HasSubstr("error:"))));
+    expect_documented(run.err, "stderr");
+    expect_only_a_summary();
+}
+
+TEST_F(Telemetry, AnErrorBeforeThePromptLeavesTheSummary) {
+    const std::string refusing = scratch_.file("refusing.gguf");
+    copy_with_chat_template(kDemo, refusing, "{{ raise_exception('never') }}");
+    const std::string runs[] = {streamed(kDemo, "--cache-mb 2 --chat" + csv_flag_ + traces_),
+                                streamed(kDemo, "--cache-mb 2 --chat --no-think" + csv_flag_),
+                                streamed(refusing, "--cache-mb 2 --chat" + csv_flag_),
+                                streamed(kDemo, "--cache-mb 2 -p '" + std::string(5000, 'x') + "'" + csv_flag_)};
+    for (const std::string &command : runs) {
+        const Finished run = run_command(command);
+        EXPECT_EQ(run.status, 1) << command;
+        EXPECT_EQ(run.out, "");
+        EXPECT_THAT(run.err, HasSubstr("error: "));
+        expect_only_a_summary();
+        std::filesystem::remove(csv_);
+    }
     expect_documented(read_file(routes_), "route-trace");
     expect_documented(read_file(reads_), "io-trace");
-    const Table csv(read_file(csv_));
-    const auto prompts = csv.of_kind("prompt");
-    ASSERT_EQ(prompts.size(), prompt_tokens.size());
-    std::map<std::string, size_t> steps;  // by turn
-    for (const auto &row : csv.of_kind("token")) {
-        EXPECT_EQ(row.at("tokens"), std::to_string(++steps[row.at("turn")]));
-    }
-    std::map<std::string, size_t> traced[2];  // by phase, then turn
-    for (const auto &row : Table(read_file(routes_)).rows) {
-        if (row.at("layer") == "0" && row.at("slot") == "0") {
-            EXPECT_EQ(row.at("step"), std::to_string(traced[std::stoul(row.at("phase"))][row.at("turn")]++));
-        }
-    }
-    for (size_t turn = 0; turn < prompt_tokens.size(); ++turn) {
-        const std::string name = std::to_string(turn);
-        EXPECT_EQ(prompts[turn].at("turn"), name);
-        EXPECT_EQ(prompts[turn].at("tokens"), std::to_string(prompt_tokens[turn]));
-        EXPECT_EQ(traced[0][name], prompt_tokens[turn]) << turn;
-        EXPECT_EQ(traced[1][name], steps[name]) << turn;
-    }
-    ASSERT_EQ(csv.of_kind("summary").size(), 1U);
-    EXPECT_EQ(csv.rows.back().at("row"), "summary");
-    EXPECT_EQ(csv.rows.back().at("tokens"), std::to_string(csv.of_kind("token").size()));
-}
-
-nlohmann::json generate(const std::string &prompt, int max_tokens) {
-    return {{"op", "generate"}, {"id", "x"}, {"prompt", prompt}, {"max_tokens", max_tokens}};
-}
-
-const std::string kPrompt = "And the king said unto him, Go down to the house of the Lord, and say unto the people";
-
-TEST_F(Telemetry, EachRequestOfASessionIsATurn) {
-    SessionProcess run(session());
-    run.send(generate(kPrompt, 8));
-    std::string text;
-    const auto first = run.answer(&text).body;
-    ASSERT_EQ(first["reason"], "length") << first;
-    run.send(generate(std::string(10000, 'x'), 8));
-    EXPECT_EQ(run.answer().body["code"], "failed") << "nothing is decoded of it, and it is no turn";
-    run.send(generate(kPrompt + text + " And", 900));
-    while (run.next("BMOE_PROGRESS").body["phase"] != "text") {
-    }
-    run.send({{"op", "cancel"}});
-    const auto second = run.answer().body;
-    EXPECT_EQ(second["reason"], "cancelled") << second;
-    run.send(generate(kPrompt + " is good, and the men of", 4));
-    const auto third = run.answer().body;
-    EXPECT_GT(third["prompt"]["reused"], 0) << third;
-    run.send({{"op", "close"}});
-    EXPECT_EQ(run.answer().body["op"], "close");
-    EXPECT_EQ(run.wait(), 0);
-
-    expect_turns({first["prompt"]["decoded"], second["prompt"]["decoded"], third["prompt"]["decoded"]});
-    const Table csv(read_file(csv_));
-    EXPECT_EQ(csv.rows.back().at("turn"), "2");
-    std::map<std::string, int> steps;
-    for (const auto &row : csv.of_kind("token")) {
-        ++steps[row.at("turn")];
-    }
-    EXPECT_EQ(steps["0"], 7);
-    EXPECT_THAT(steps["1"],
-                testing::AnyOf(second["generated"]["tokens"], second["generated"]["tokens"].get<int>() - 1));
-    EXPECT_EQ(steps["2"], 3);
-    const std::string err = read_file(err_);
-    expect_documented(err, "stderr");
-    const std::string decoded = third["prompt"]["decoded"].dump();
-    EXPECT_THAT(err, HasSubstr("phase=prompt tokens=" + decoded + " of=" + decoded + " "));
-    EXPECT_THAT(err, HasSubstr("phase=decode tokens=3 of=3 "));
-}
-
-TEST_F(Telemetry, HoweverASessionEndsItsFilesAreComplete) {
-    const std::map<std::string, int> statuses = {
-        {"SIGHUP", 128 + SIGHUP}, {"SIGINT", 128 + SIGINT}, {"SIGTERM", 128 + SIGTERM}, {"input", 0}, {"output", 141}};
-    for (const auto &[end, status] : statuses) {
-        SessionProcess run(session());
-        run.send(generate(kPrompt, 4));
-        const auto first = run.answer().body;
-        run.send(generate(kPrompt, 900));
-        while (run.next("BMOE_PROGRESS").body["phase"] != "text") {
-        }
-        if (end == "input") {
-            run.close_input();
-        } else if (end == "output") {
-            run.close_output();
-        } else {
-            run.signal(status - 128);
-        }
-        EXPECT_EQ(run.wait(), status) << end;
-        SCOPED_TRACE(end);
-        expect_turns({first["prompt"]["decoded"], 1});
-        expect_documented(read_file(err_), "stderr");
-    }
-}
-
-TEST_F(Telemetry, ASessionSaysWhichFileItCouldNotWrite) {
-    SessionProcess full(quoted(BMOE_CLI) + " --session --moe-stream on --cache-mb 2 --no-warm-start -m " +
-                        quoted(kDemo) + " --csv /dev/full 2>" + quoted(err_));
-    full.send(generate(kPrompt, 2));
-    EXPECT_EQ(full.answer().word, "BMOE_DONE");
-    full.close_input();
-    EXPECT_EQ(full.wait(), 1);
-    EXPECT_THAT(read_file(err_), HasSubstr("error: --csv /dev/full: cannot be written to"));
-
-    const std::string nowhere = scratch_.file("nowhere/file");
-    SessionProcess none(quoted(BMOE_CLI) + " --session -m " + quoted(kDemo) + " --csv " + quoted(nowhere));
-    const OutputLine line = none.next();
-    EXPECT_EQ(line.body["code"], "open");
-    EXPECT_EQ(line.body["fatal"], true);
-    EXPECT_THAT(line.body["message"].get<std::string>(), HasSubstr("--csv " + nowhere));
-    EXPECT_EQ(none.wait(), 1);
-}
-
-// Of a conversation's standard error those lines that telemetry.md is about.
-std::string figures_of(const std::string &err) {
-    std::string figures;
-    for (const std::string &line : lines_of(err)) {
-        for (const char *name : {"progress:", "generation:", "compute:", "moe-", "bound:", "memory:"}) {
-            figures += line.starts_with(name) ? line + "\n" : "";
-        }
-    }
-    return figures;
-}
-
-std::vector<size_t> prompt_tokens_of(const Table &csv) {
-    std::vector<size_t> tokens;
-    for (const auto &row : csv.of_kind("prompt")) {
-        tokens.push_back(std::stoul(row.at("tokens")));
-    }
-    return tokens;
-}
-
-TEST_F(Telemetry, EachMessageOfAConversationIsATurn) {
-    Terminal terminal(chat("-n 150"));
-    for (const char *message : {"And the king said", "What said he?", "And then?"}) {
-        terminal.read_until("> ");
-        terminal.type(message + std::string("\r"));
-        terminal.read_until(message + std::string("\r\n"));
-        if (message == std::string("What said he?")) {
-            terminal.await_bytes(40);
-            terminal.type(kCtrlC);
-        }
-    }
-    terminal.read_until("> ");
-    terminal.type("/exit\r");
-    EXPECT_EQ(terminal.wait(), 0);
-    const Table csv(read_file(csv_));
-    const auto prompts = prompt_tokens_of(csv);
-    ASSERT_EQ(prompts.size(), 3U);
-    expect_turns(prompts);
-    EXPECT_EQ(csv.rows.back().at("turn"), "2");
-    const auto steps = csv.of_kind("token").size();
-    EXPECT_GT(steps, 2U);
-    EXPECT_LT(steps, 3U * 149);
-    const std::string err = read_file(err_);
-    EXPECT_THAT(err, HasSubstr("(stopped"));
-    const auto forms = expect_documented(figures_of(err), "stderr");
-    EXPECT_GE(forms.size(), 7U);  // and moe-lookahead:
-}
-
-TEST_F(Telemetry, AConversationSaysThatItsAnswersHaveNoLimit) {
-    Terminal terminal(chat(""));
-    terminal.read_until("> ");
-    terminal.type("/exit\r");
-    EXPECT_EQ(terminal.wait(), 0);
-    EXPECT_EQ(Table(read_file(csv_)).preamble.at("max_tokens"), "context");
-}
-
-TEST_F(Telemetry, HoweverAConversationEndsItsFilesAreComplete) {
-    for (const int status : {128 + SIGTERM, 128 + SIGHUP, 128 + SIGINT}) {
-        Terminal terminal(chat("-n 4"));
-        terminal.read_until("> ");
-        terminal.type("And the king said\r");
-        terminal.read_until("And the king said\r\n");
-        terminal.read_until("> ");
-        if (status != 128 + SIGINT) {
-            terminal.signal(status - 128);
-        } else {
-            terminal.type(kCtrlC);
-            terminal.read_until("> ");
-            terminal.type(kCtrlC);
-        }
-        EXPECT_EQ(terminal.wait(), status);
-        const auto prompts = prompt_tokens_of(Table(read_file(csv_)));
-        ASSERT_EQ(prompts.size(), 1U);
-        expect_turns(prompts);
-        expect_documented(figures_of(read_file(err_)), "stderr");
-        EXPECT_THAT(read_file(err_), HasSubstr("\ngeneration: 4 tokens"));
-    }
 }
 
 TEST_F(Telemetry, TracesNeedStreamedExperts) {

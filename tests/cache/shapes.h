@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include "base/mib.h"
 #include "cache/geometry.h"
 #include "cache/policy.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::cache::test {
 
@@ -27,26 +27,14 @@ inline void visit(Policy &policy, uint16_t layer, const std::vector<int32_t> &ex
     policy.visit({layer, 1, static_cast<uint32_t>(experts.size()), experts, {}, phase});
 }
 
-// A folder below the working directory, removed at the end.
+// A folder removed at the end.
 class ScratchFolder {
   public:
-    ScratchFolder() {
-        std::string name = (std::filesystem::current_path() / "bmoe_cache_XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create a folder like " + name);
-        path_ = name;
-    }
-    ~ScratchFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    ScratchFolder(const ScratchFolder &) = delete;
-    ScratchFolder &operator=(const ScratchFolder &) = delete;
-
-    std::string path() const { return path_.string(); }
+    std::string path() const { return scratch_.path().string(); }
 
     // Writes a file, with its folders; returns its path.
     std::string write(const std::string &name, const std::string &text) const {
-        const std::filesystem::path path = path_.string() + "/" + name;
+        const std::filesystem::path path = this->path() + "/" + name;
         std::filesystem::create_directories(path.parent_path());
         std::ofstream out(path, std::ios::binary);
         out << text;
@@ -56,7 +44,7 @@ class ScratchFolder {
     }
 
   private:
-    std::filesystem::path path_;
+    bmoe::test::Scratch scratch_;
 };
 
 }  // namespace bmoe::cache::test

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "cache/slot_pool.h"
 #include "engine/generation.h"
 #include "gates/run_model.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe::gates {
 namespace {
@@ -104,6 +107,41 @@ TEST(Engine, IsCancelledInThePromptAndWhileGeneratingAndGoesOn) {
     engine::generate(engine, request, stats);
     EXPECT_EQ(stats.stop, engine::StopReason::kMaxTokens);
     EXPECT_EQ(stats.generated, 8u);
+}
+
+TEST(Engine, CutsATextIntoTheTokensOfLlamaCppUnlessItIsCancelled) {
+    engine::Engine engine(gate_options(kModel, true));
+    std::string text = "And the king said unto größer\n";
+    for (int i = 0; i < 17; ++i) {
+        text += text;
+    }
+    engine.cancel();
+    EXPECT_THROW(engine.tokenize(text, true), engine::Cancelled);
+    text.resize(3000);
+    for (const std::string &some : {text, std::string("a"), std::string()}) {
+        for (const bool with_bos : {true, false}) {
+            std::vector<llama_token> tokens(some.size() + 8);
+            tokens.resize(static_cast<size_t>(llama_tokenize(llama_model_get_vocab(engine.model()), some.data(),
+                                                             static_cast<int32_t>(some.size()), tokens.data(),
+                                                             static_cast<int32_t>(tokens.size()), with_bos, true)));
+            EXPECT_EQ(engine.tokenize(some, with_bos), tokens);
+        }
+    }
+    EXPECT_FALSE(engine.take_cancel());
+}
+
+// llama.cpp splits texts for this tokenizer by std::regex, which recurses for each character of a word.
+TEST(Engine, CutsAWordOfManyCharactersIntoTokens) {
+    const bmoe::test::Scratch scratch;
+    const std::string model = scratch.file("bloom.gguf");
+    std::ostringstream read;
+    read << std::ifstream(kModel, std::ios::binary).rdbuf();
+    std::string file = read.str();
+    const size_t at = file.find("gpt-2");
+    ASSERT_NE(at, std::string::npos);
+    std::ofstream(model, std::ios::binary) << file.replace(at, 5, "bloom");
+    engine::Engine engine(gate_options(model, true));
+    EXPECT_EQ(engine.tokenize(std::string(500000, 'x'), false).size(), 500000u);
 }
 
 TEST(Engine, SamplesBySeed) {

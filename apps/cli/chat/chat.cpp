@@ -73,7 +73,8 @@ class Chat {
     std::optional<int> take(const std::string &message);
     std::optional<int> obey(const std::string &message);
     std::optional<int> answer(const std::string &message);
-    engine::ChatMessage generate(const engine::RenderedChat &rendered, const std::vector<llama_token> &prompt);
+    void go_on_with(const std::string &message);
+    engine::ChatMessage generate(const engine::RenderedChat &rendered, std::span<const llama_token> prompt);
     void note_stop() const;
     void reset();
     void save(const std::string &path) const;
@@ -131,7 +132,10 @@ int Chat::run() {
         }
     }
     show_summary();
-    return recorder_.finish() ? *status : 1;
+    const bool is_recorded = recorder_.finish();
+    const InterruptScope impatience(engine_);  // a second signal ends the program
+    engine_.finish_tokenizing();
+    return is_recorded ? *status : 1;
 }
 
 // Returns the exit status if the program is to end, as do those that follow.
@@ -174,39 +178,66 @@ std::optional<int> Chat::obey(const std::string &message) {
     return std::nullopt;
 }
 
-// If nothing comes of it the conversation is left as it was before.
 std::optional<int> Chat::answer(const std::string &message) {
-    const auto start = std::chrono::steady_clock::now();
-    std::vector<engine::ChatMessage> messages = messages_;
-    messages.push_back({"user", message});
-    const engine::RenderedChat rendered = chat_template_->render(messages);
-    const std::vector<llama_token> prompt = engine_.tokenize(rendered.prompt, true);
-    if (const uint32_t n_ctx = llama_n_ctx(engine_.context()); prompt.size() > n_ctx) {
-        throw Error(cat("with this message the conversation has ", prompt.size(), " tokens, more than the context of ",
-                        n_ctx, " holds; it is left as it was. /reset starts a new one, -c gives a larger context"));
+    engine_.take_cancel();  // one that came when the last answer had ended
+    std::optional<InterruptScope> interrupt(std::in_place, engine_, -1, InterruptScope::Second::kIsTaken);
+    const int early = signals_.take();  // after the message, before now
+    if (early != 0) {
+        engine_.cancel();
     }
-    before_prompt_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    messages.push_back(generate(rendered, prompt));
+    bool is_stopped = false;
+    const auto note_signals = [&] {
+        const int status = early != 0 && !interrupt->interrupted() ? 128 + early : interrupt->exit_status();
+        const bool again = interrupt->again() || (early != 0 && interrupt->interrupted());
+        interrupt.reset();
+        if (again || status == kTerminated || status == kHungUp) {
+            ending_ = status;
+        }
+        interrupted_ = status == kInterrupted && is_stopped;
+    };
+    try {
+        go_on_with(message);
+        is_stopped = last_->stop == engine::StopReason::kCancelled;
+    } catch (const Error &) {
+        note_signals();
+        throw;
+    }
+    note_signals();
     if (output_.failed()) {
         say("error: " + output_.error());
         return output_.exit_status();
-    }
-    if (messages.back().content.empty() && messages.back().reasoning.empty()) {
-        say("(no answer: the message is not part of the conversation)");
-    } else {
-        messages_ = std::move(messages);
     }
     note_stop();
     return ending_;
 }
 
-engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const std::vector<llama_token> &prompt) {
-    engine_.take_cancel();  // one that came when the last answer had ended
-    const InterruptScope interrupt(engine_, -1, InterruptScope::Second::kIsTaken);
-    const int early = signals_.take();  // after the message, before now
-    if (early != 0) {
-        engine_.cancel();
+// Adds the message and its answer to the conversation. If nothing comes of it that is left as it was before.
+void Chat::go_on_with(const std::string &message) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<engine::ChatMessage> messages = messages_;
+    messages.push_back({"user", message});
+    const engine::RenderedChat rendered = chat_template_->render(messages);
+    std::optional<std::vector<llama_token>> prompt;
+    try {
+        prompt = engine_.tokenize(rendered.prompt, true);
+    } catch (const engine::Cancelled &) {
+        last_.emplace().stop = engine::StopReason::kCancelled;
     }
+    if (const uint32_t n_ctx = llama_n_ctx(engine_.context()); prompt && prompt->size() > n_ctx) {
+        throw Error(cat("with this message the conversation has ", prompt->size(), " tokens, more than the context of ",
+                        n_ctx, " holds; it is left as it was. /reset starts a new one, -c gives a larger context"));
+    }
+    before_prompt_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const engine::ChatMessage said = prompt ? generate(rendered, *prompt) : engine::ChatMessage();
+    if (said.content.empty() && said.reasoning.empty()) {
+        say("(no answer: the message is not part of the conversation)");
+        return;
+    }
+    messages.push_back(said);
+    messages_ = std::move(messages);
+}
+
+engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, std::span<const llama_token> prompt) {
     PromptProgress progress(prompt.size() - common_prefix(prompt, conversation_.tokens()), engine_.report().n_ubatch,
                             !command_.record.progress);
     AnswerPrinter printer(rendered, output_);
@@ -226,12 +257,6 @@ engine::ChatMessage Chat::generate(const engine::RenderedChat &rendered, const s
         progress.clear();
         printer.finish();
         recorder_.finish_request();
-        const int status = early != 0 && !interrupt.interrupted() ? 128 + early : interrupt.exit_status();
-        const bool again = interrupt.again() || (early != 0 && interrupt.interrupted());
-        if (again || status == kTerminated || status == kHungUp) {
-            ending_ = status;
-        }
-        interrupted_ = status == kInterrupted && last_->stop == engine::StopReason::kCancelled;
     };
     try {
         conversation_.generate(request, *last_);

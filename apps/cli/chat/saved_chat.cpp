@@ -6,7 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -21,6 +20,7 @@ using nlohmann::json;
 
 constexpr const char *kFormat = "bmoe-chat";
 constexpr int kVersion = 1;
+constexpr size_t kMostBytes = size_t{64} << 20;  // of a file; no context holds as much
 
 json to_json(const SavedChat &chat) {
     json messages = json::array();
@@ -98,6 +98,29 @@ void check_replaceable(const std::string &path) {
     }
 }
 
+// Of a regular file: others may have no end, or wait for something to be written to them.
+std::string text_in(const std::string &path) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+        throw Error(cat("cannot read ", path, ": it is no regular file"));
+    }
+    errno = 0;
+    std::ifstream in(path, std::ios::binary);
+    std::string text;
+    char piece[1 << 16];
+    while (in && text.size() <= kMostBytes) {
+        in.read(piece, sizeof(piece));
+        text.append(piece, static_cast<size_t>(in.gcount()));
+    }
+    if (text.size() > kMostBytes) {
+        throw Error(cat(path, ": is no saved conversation: it has more than ", kMostBytes, " bytes"));
+    }
+    if (text.empty() || in.bad()) {
+        throw Error(cat("cannot read ", path, ": ", errno != 0 ? std::strerror(errno) : "it is empty"));
+    }
+    return text;
+}
+
 }  // namespace
 
 void write_chat(const std::string &path, const SavedChat &chat) {
@@ -108,14 +131,9 @@ void write_chat(const std::string &path, const SavedChat &chat) {
 }
 
 SavedChat read_chat(const std::string &path) {
-    errno = 0;
-    std::ifstream in(path, std::ios::binary);
-    std::ostringstream text;
-    if (!in || !(text << in.rdbuf())) {
-        throw Error(cat("cannot read ", path, ": ", errno != 0 ? std::strerror(errno) : "it is empty"));
-    }
+    const std::string text = text_in(path);
     try {
-        return from_json(json::parse(text.str()));
+        return from_json(json::parse(text));
     } catch (const json::parse_error &error) {
         throw Error(cat(path, ": is not JSON at byte ", error.byte));
     } catch (const json::exception &error) {

@@ -64,12 +64,13 @@ Json ready_body(const CommandLine &command, const engine::Engine &engine, const 
             {"notes", notes}};
 }
 
-Json answer_figures(const engine::Engine &engine, const engine::GenerationStats &stats, size_t prompt_tokens) {
+Json answer_figures(const engine::Engine &engine, const engine::GenerationStats &stats,
+                    std::optional<size_t> prompt_tokens) {
     const double seconds = std::accumulate(stats.step_seconds.begin(), stats.step_seconds.end(), 0.0);
     const auto steps = static_cast<double>(stats.step_seconds.size());
     const bool streams = engine.report().streaming;
     return {{"prompt",
-             {{"tokens", prompt_tokens},
+             {{"tokens", prompt_tokens ? Json(*prompt_tokens) : Json()},
               {"reused", stats.reused_tokens},
               {"decoded", stats.prompt_tokens},
               {"seconds", measured(stats.prompt.seconds)},

@@ -96,6 +96,7 @@ int run_session(const CommandLine &command) {
         worker.run(*job, [&] { inbox.finished(); });
     }
     reader.stop();
+    engine.finish_tokenizing();
     interrupt.ignore_from_now_on();
     const bool recorded = opened.recorder->finish();
     const Ending ending = inbox.ending().value_or(Ending::kInterrupted);

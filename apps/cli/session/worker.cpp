@@ -61,13 +61,15 @@ void Worker::run(const Job &job, const std::function<void()> &finished) {
 void Worker::generate(const GenerateRequest &request, const std::function<void()> &finished) {
     engine::GenerationStats stats;
     std::optional<engine::AnswerStream> answer;
-    size_t prompt_tokens = 0;
+    std::optional<size_t> prompt_tokens;
     std::string error;
     try {
         const engine::Prompt prompt = prompt_of(request);
         prompt_tokens = prompt.tokens.size();
         answer.emplace(prompt.chat, request.stop);
         decode(request, prompt, *answer, stats);
+    } catch (const engine::Cancelled &) {  // before the prompt was cut into tokens
+        stats.stop = engine::StopReason::kCancelled;
     } catch (const std::exception &failure) {
         error = failure.what();
     }
@@ -87,7 +89,7 @@ void Worker::generate(const GenerateRequest &request, const std::function<void()
     Json done = {{"op", "generate"},
                  {"id", request.id},
                  {"reason", reason_name(stats.stop)},
-                 {"stop", answer->stop().empty() ? Json() : Json(answer->stop())}};
+                 {"stop", !answer || answer->stop().empty() ? Json() : Json(answer->stop())}};
     done.update(figures);
     output_.write("BMOE_DONE", done);
 }
