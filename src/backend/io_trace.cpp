@@ -25,7 +25,7 @@ void IoTrace::begin(const gguf::ModelFile &model) {
 void IoTrace::on_read(const io::ReadRecord &record) {
     const std::scoped_lock lock(mutex_);
     rows_.push_back({name_of(record.job), record.job.offset, record.job.length, record.asked_ns, record.started_ns,
-                     record.done_ns, record.priority == io::Priority::kSpeculative, record.ok});
+                     record.done_ns, record.priority != io::Priority::kDemand, record.ok});
 }
 
 void IoTrace::write_out() {

@@ -90,7 +90,7 @@ void Lookahead::look(uint16_t layer, const float *input, int64_t n) {
         return static_cast<const SliceRead *>(a->user)->bank < static_cast<const SliceRead *>(b->user)->bank;
     });
     if (!jobs_.empty()) {
-        store_.pool().submit(jobs_, io::Priority::kSpeculative);
+        store_.pool().submit(jobs_, io::Priority::kGuess);
     }
 }
 

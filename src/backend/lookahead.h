@@ -40,7 +40,7 @@ class Lookahead {
   public:
     static constexpr int kMost = 16;  // guesses at a time
     static constexpr int kAuto = -1;  // a depth: kAutoDepth where it pays, else none
-    static constexpr int kAutoDepth = 4;
+    static constexpr int kAutoDepth = 3;
 
     explicit Lookahead(ExpertStore &store);
     ~Lookahead();

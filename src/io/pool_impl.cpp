@@ -1,5 +1,7 @@
 #include "io/pool_impl.h"
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "io/read_observer.h"
@@ -8,19 +10,18 @@ namespace bmoe::io {
 namespace {
 
 // Values of ReadJob::state. A job whose callback has run keeps kTaken: the pool may not touch it any more.
-enum State : uint8_t { kFree, kWaitingDemand, kWaitingSpeculative, kTaken };
+enum State : uint8_t { kFree, kWaiting, kTaken };
 
 }  // namespace
 
 void ReadPool::Impl::submit(std::span<ReadJob *const> jobs, Priority priority) {
     Lock lock(mutex_);
-    const bool is_demand = priority == Priority::kDemand;
-    JobQueue &queue = is_demand ? demand_ : speculative_;
     const uint64_t asked_ns = observer_ != nullptr ? now_ns() : 0;
     for (ReadJob *job : jobs) {
         job->asked_ns = asked_ns;
-        job->state = is_demand ? kWaitingDemand : kWaitingSpeculative;
-        queue.push_back(*job);
+        job->state = kWaiting;
+        job->priority = priority;
+        queue(priority).push_back(*job);
     }
     wake(lock, jobs.size());
 }
@@ -34,10 +35,11 @@ bool ReadPool::Impl::cancel(ReadJob &job) {
 
 bool ReadPool::Impl::promote(ReadJob &job) {
     const Lock lock(mutex_);
-    if (job.state == kWaitingDemand) return true;
+    if (job.state == kWaiting && job.priority == Priority::kDemand) return true;
     if (!unlink(job)) return false;
-    job.state = kWaitingDemand;
-    demand_.push_back(job);
+    job.state = kWaiting;
+    job.priority = Priority::kDemand;
+    queue(Priority::kDemand).push_back(job);
     return true;
 }
 
@@ -58,11 +60,11 @@ void ReadPool::Impl::set_observer(ReadObserver *observer) {
 }
 
 ReadPool::Impl::Taken ReadPool::Impl::take() {
-    const bool is_speculative = demand_.empty();
-    ReadJob &job = (is_speculative ? speculative_ : demand_).pop_front();
+    ReadJob &job = queue(*next_priority()).pop_front();
     job.state = kTaken;
     ++running_;
-    return {&job, is_speculative, observer_ != nullptr ? now_ns() : 0};
+    guessing_ += job.priority == Priority::kGuess ? 1 : 0;
+    return {&job, job.priority, observer_ != nullptr ? now_ns() : 0};
 }
 
 void ReadPool::Impl::begin_read() {
@@ -75,12 +77,11 @@ void ReadPool::Impl::end_read(const Taken &taken, const ReadStatus &status) {
     --reading_;
     ++totals_.reads;
     if (observer_ != nullptr) {
-        observer_->on_read({*taken.job, taken.is_speculative ? Priority::kSpeculative : Priority::kDemand,
-                            taken.job->asked_ns, taken.started_ns, now_ns(), status.ok()});
+        observer_->on_read({*taken.job, taken.priority, taken.job->asked_ns, taken.started_ns, now_ns(), status.ok()});
     }
     if (!status.ok()) return;
     totals_.bytes += taken.job->length;
-    if (taken.is_speculative) totals_.speculative_bytes += taken.job->length;
+    if (taken.priority != Priority::kDemand) totals_.speculative_bytes += taken.job->length;
 }
 
 void ReadPool::Impl::finish(Lock &lock, const Taken &taken, const ReadStatus &status) {
@@ -88,6 +89,7 @@ void ReadPool::Impl::finish(Lock &lock, const Taken &taken, const ReadStatus &st
     taken.job->done(*taken.job, status);
     lock.lock();
     --running_;
+    guessing_ -= taken.priority == Priority::kGuess ? 1 : 0;
     if (is_idle()) idle_.notify_all();
 }
 
@@ -96,15 +98,23 @@ ReadStatus ReadPool::Impl::refusal(const ReadJob &job) {
                 " were not read: the read pool was shut down before the read started")};
 }
 
+bool ReadPool::Impl::is_idle() const {
+    return running_ == 0 &&
+           std::all_of(queues_.begin(), queues_.end(), [](const JobQueue &queue) { return queue.empty(); });
+}
+
+std::optional<Priority> ReadPool::Impl::next_priority() const {
+    for (const Priority priority : {Priority::kDemand, Priority::kSpeculative, Priority::kGuess}) {
+        const bool may_be_taken = priority != Priority::kGuess || guessing_ < kMostGuesses;
+        if (may_be_taken && !queues_[static_cast<size_t>(priority)].empty()) return priority;
+    }
+    return std::nullopt;
+}
+
 // Takes a waiting job out of its queue. False if it does not wait.
 bool ReadPool::Impl::unlink(ReadJob &job) {
-    if (job.state == kWaitingDemand) {
-        demand_.remove(job);
-    } else if (job.state == kWaitingSpeculative) {
-        speculative_.remove(job);
-    } else {
-        return false;
-    }
+    if (job.state != kWaiting) return false;
+    queue(job.priority).remove(job);
     job.state = kFree;
     return true;
 }

@@ -1,11 +1,13 @@
 // What the engines of a ReadPool share: the queues, the states of jobs, and the counters.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "io/job_queue.h"
@@ -35,7 +37,7 @@ class ReadPool::Impl {
 
     struct Taken {
         ReadJob *job = nullptr;
-        bool is_speculative = false;
+        Priority priority = Priority::kDemand;
         uint64_t started_ns = 0;  // with an observer
     };
 
@@ -44,7 +46,8 @@ class ReadPool::Impl {
 
     // All that follow are called with the mutex held.
 
-    bool has_work() const { return !demand_.empty() || !speculative_.empty(); }
+    // Whether a job may be taken.
+    bool has_work() const { return next_priority().has_value(); }
 
     // The next job, out of its queue. Each must come to finish(), those that are read between begin_read() and end_read().
     Taken take();
@@ -63,17 +66,22 @@ class ReadPool::Impl {
   private:
     using Clock = std::chrono::steady_clock;
 
-    bool is_idle() const { return !has_work() && running_ == 0; }
+    static constexpr size_t kPriorities = 3;
+
+    bool is_idle() const;
+    // Of the job to be taken next; empty if there is none.
+    std::optional<Priority> next_priority() const;
+    JobQueue &queue(Priority priority) { return queues_[static_cast<size_t>(priority)]; }
     bool unlink(ReadJob &job);
     void settle();
 
     const int lanes_;
     const ReadEngine engine_;
     std::condition_variable idle_;
-    JobQueue demand_;
-    JobQueue speculative_;
-    int running_ = 0;  // jobs taken whose callback has not returned
-    int reading_ = 0;  // jobs inside a read
+    std::array<JobQueue, kPriorities> queues_;  // by priority
+    int running_ = 0;                           // jobs taken whose callback has not returned
+    int guessing_ = 0;                          // of these: taken at kGuess
+    int reading_ = 0;                           // jobs inside a read
     ReadCounters totals_;
     Clock::time_point settled_ = Clock::now();
     ReadObserver *observer_ = nullptr;

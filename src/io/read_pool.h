@@ -14,7 +14,9 @@ namespace bmoe::io {
 
 class ReadObserver;
 
-enum class Priority { kDemand, kSpeculative };
+// The higher first. kSpeculative: will probably be needed. kGuess: perhaps, and at most ReadPool::kMostGuesses of them are read
+// at a time, since a demand read waits for those in flight.
+enum class Priority : uint8_t { kDemand, kSpeculative, kGuess };
 
 enum class ReadEngine { kAuto, kLanes, kUring };
 
@@ -37,12 +39,13 @@ struct ReadJob {
     ReadJob *next = nullptr;
     ReadJob *prev = nullptr;
     uint8_t state = 0;
+    Priority priority = Priority::kDemand;
 };
 
 struct ReadCounters {
     uint64_t reads = 0;              // finished, those that failed included
     uint64_t bytes = 0;              // asked for by the reads that succeeded, without the rounding to blocks
-    uint64_t speculative_bytes = 0;  // part of `bytes` that was read at kSpeculative
+    uint64_t speculative_bytes = 0;  // part of `bytes` that was read at lower priority than kDemand
     uint64_t busy_ns = 0;            // summed over reads: time in flight
     uint64_t active_ns = 0;          // time with a read in flight; bytes / active_ns is the delivered bandwidth
 
@@ -54,6 +57,8 @@ struct ReadCounters {
 
 class ReadPool {
   public:
+    static constexpr int kMostGuesses = 2;  // keeps a disk almost as busy as more do
+
     // At most `lanes` reads (1..64) in flight. kAuto is kUring, or kLanes where the system gives no io_uring. kUring keeps only
     // reads of files with a descriptor in flight together; others are performed one by one. Throws bmoe::Error, also for
     // kUring where the system gives no io_uring.
@@ -69,15 +74,15 @@ class ReadPool {
     // Why kAuto became kLanes, as a line for the user; empty otherwise.
     const std::string &note() const;
 
-    // Queues jobs in the order given; first in, first out within a priority. A speculative job is started only when
-    // no demand job waits. Thread-safe.
+    // Queues jobs in the order given; first in, first out within a priority. A job is started only when none of a
+    // higher priority waits. Thread-safe.
     void submit(std::span<ReadJob *const> jobs, Priority priority);
 
     // Takes a job that has not been started out of the queue: true, and `done` will not run. False if it is being read or
     // is done. Thread-safe.
     bool cancel(ReadJob &job);
 
-    // Moves a waiting speculative job to the end of the demand queue; a waiting demand job stays where it is. True if it
+    // Moves a waiting job of lower priority to the end of the demand queue; a waiting demand job stays where it is. True if it
     // was waiting. Thread-safe.
     bool promote(ReadJob &job);
 

@@ -148,6 +148,22 @@ TEST_P(HeldPoolTest, DemandGoesFirstAndEachPriorityIsFirstInFirstOut) {
     EXPECT_EQ(jobs_.order(), (Order{0, 4, 5, 6, 1, 2, 3}));
 }
 
+TEST_P(HeldPoolTest, GuessesComeLast) {
+    ReadJob &guess = jobs_.add(1, 10);
+    ReadJob &promoted = jobs_.add(2, 10);
+    ReadJob &cancelled = jobs_.add(3, 10);
+    ReadJob &speculative = jobs_.add(4, 10);
+    ReadJob &demand = jobs_.add(5, 10);
+    submit(pool(), {&guess, &promoted, &cancelled}, Priority::kGuess);
+    submit(pool(), {&speculative}, Priority::kSpeculative);
+    submit(pool(), {&demand}, Priority::kDemand);
+    EXPECT_TRUE(pool().promote(promoted));
+    EXPECT_TRUE(pool().cancel(cancelled));
+    release_and_drain();
+    EXPECT_EQ(jobs_.order(), (Order{0, 5, 2, 4, 1}));
+    EXPECT_EQ(pool().counters().speculative_bytes, 1u + 10 + 10);
+}
+
 TEST_P(HeldPoolTest, CancelTakesWaitingJobsOutOfEitherQueue) {
     std::vector<ReadJob *> jobs;
     for (uint64_t i = 1; i <= 6; ++i) jobs.push_back(&jobs_.add(i, 10));
@@ -297,6 +313,35 @@ TEST_F(LanesTogetherTest, ReadJobsThatWereSubmittedOneByOne) {
         pool_.drain();
     }
     EXPECT_EQ(pool_.counters().speculative_bytes, 3u * kRounds);
+}
+
+// Of lanes only, too.
+TEST(LanesTest, GuessesInFlightLeaveLanesToOthers) {
+    constexpr uint64_t kGuesses = 9;
+    Gate gate;
+    std::atomic<int> guessing = 0;
+    std::atomic<int> most = 0;
+    const FakeFile file(make_contents(1 << 16), [&](uint64_t offset, uint64_t, std::byte *) {
+        if (offset < kGuesses) {
+            const int now = ++guessing;
+            for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+            }
+            gate.pass();
+            --guessing;
+        }
+        return ReadStatus{};
+    });
+    Jobs jobs(file);
+    ReadPool pool(ReadPool::kMostGuesses + 1, ReadEngine::kLanes);
+    for (uint64_t i = 0; i < kGuesses; ++i) submit(pool, {&jobs.add(i, 1)}, Priority::kGuess);
+    ReadJob &demand = jobs.add(kGuesses, 1);
+    submit(pool, {&demand}, Priority::kDemand);
+    while (jobs.order().empty()) std::this_thread::yield();  // ends although no guess does
+    EXPECT_EQ(jobs.order(), (Order{kGuesses}));
+    gate.open();
+    pool.drain();
+    EXPECT_EQ(jobs.order().size(), kGuesses + 1);
+    EXPECT_EQ(most, ReadPool::kMostGuesses);
 }
 
 TEST_P(ReadPoolTest, PassesErrorsOnAndGoesOn) {

@@ -81,10 +81,27 @@ class UringPoolTest : public ::testing::TestWithParam<DirectIo> {
         return read;
     }
 
-    void run() {
+    void destroy_with_jobs(Priority priority) {
+        for (uint64_t i = 0; i < 1000; ++i) add(file_, i, 100000);
         std::vector<ReadJob *> jobs;
         for (Read &read : reads_) jobs.push_back(&read.job);
-        pool_->submit(jobs, Priority::kDemand);
+        pool_->submit(jobs, priority);
+        pool_.reset();
+        for (const Read &read : reads_) {
+            ASSERT_EQ(read.times_done, 1);
+            if (!read.status.ok()) {
+                EXPECT_EQ(read.status.error, path_ + ": 100000 bytes at offset " + std::to_string(read.job.offset) +
+                                                 " were not read: the read pool was shut down before the read started");
+            } else {
+                expect_contents(read);
+            }
+        }
+    }
+
+    void run(Priority priority = Priority::kDemand) {
+        std::vector<ReadJob *> jobs;
+        for (Read &read : reads_) jobs.push_back(&read.job);
+        pool_->submit(jobs, priority);
         pool_->drain();
     }
 
@@ -202,20 +219,18 @@ TEST_P(UringPoolTest, ReadsFilesWithoutADescriptorBetweenOthers) {
     for (const Read &read : reads_) expect_contents(read);
 }
 
+TEST_P(UringPoolTest, ReadsMoreGuessesThanAreInFlightTogether) {
+    for (uint64_t i = 0; i < 100; ++i) add(file_, i * 1000, 50000);
+    run(Priority::kGuess);
+    for (const Read &read : reads_) expect_contents(read);
+}
+
 TEST_P(UringPoolTest, DestructionCompletesEveryJobOnce) {
-    for (uint64_t i = 0; i < 1000; ++i) add(file_, i, 100000);
-    std::vector<ReadJob *> jobs;
-    for (Read &read : reads_) jobs.push_back(&read.job);
-    pool_->submit(jobs, Priority::kSpeculative);
-    pool_.reset();
-    for (const Read &read : reads_) {
-        ASSERT_EQ(read.times_done, 1);
-        if (!read.status.ok()) {
-            EXPECT_EQ(read.status.error, path_ + ": 100000 bytes at offset " + std::to_string(read.job.offset) +
-                                             " were not read: the read pool was shut down before the read started");
-        } else {
-            expect_contents(read);
-        }
+    for (const Priority priority : {Priority::kSpeculative, Priority::kGuess}) {
+        SCOPED_TRACE(static_cast<int>(priority));
+        reads_.clear();
+        if (pool_ == nullptr) pool_ = std::make_unique<ReadPool>(4, ReadEngine::kUring);
+        destroy_with_jobs(priority);
     }
 }
 
