@@ -39,7 +39,10 @@ TEST(Engine, RefusesACacheBelowTheWidestLayerAndSaysWhatWouldDo) {
 
 TEST(Engine, RefusesAPlanLargerThanTheMemory) {
     engine::Options options = gate_options(kModel, true);
+    // More than all experts is as much as they take.
     options.cache_bytes = uint64_t{1} << 50;
+    EXPECT_EQ(refusal(options), "");
+    options.ram_bytes = uint64_t{1} << 20;
     const std::string error = refusal(options);
     EXPECT_NE(error.find("--cache-mb"), std::string::npos) << error;
     EXPECT_NE(error.find("needs dense"), std::string::npos) << error;
