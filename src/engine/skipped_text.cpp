@@ -54,7 +54,7 @@ bool is_format(std::string text, const std::vector<std::string> &words, bool is_
     }
     for (const std::string &word : words) {
         for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
-            text.replace(at, word.size(), " ");
+            text.replace(at, word.size(), 1, ' ');
         }
     }
     const size_t first = text.find_first_not_of(kSpace);
