@@ -63,7 +63,7 @@ class Scratch {
     static constexpr const char *kPrefix = "bmoe_test_";
 
     static std::filesystem::path beside_program() {
-        const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "scratch";
+        std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "scratch";
         std::filesystem::create_directories(folder);
         return folder;
     }
