@@ -121,7 +121,8 @@ TEST(CliRam, TheSmallestThatIsNamedIsTheSmallestForAnyFlags) {
     size_t resident = 0;
     for (const std::string mode : {" --moe-stream auto", " --moe-stream on"}) {
         for (const std::string &flag : flags) {
-            const std::string all = "-n 1 " + flag + mode;
+            std::string all = "-n 1 ";
+            all.append(flag).append(mode);
             const Finished refused = run(all + " --ram 1M");
             EXPECT_EQ(refused.status, 1) << all << refused.err;
             EXPECT_THAT(refused.err, ContainsRegex("dense .* = [0-9]+ MiB")) << all;
