@@ -139,7 +139,9 @@ void add_plain(std::vector<Cell> &cells) {
     Cell repacked = whole("resident", "resident");
     Cell plain = whole("resident-plain", "resident");
     plain.settings["repack"] = "off";
-    for (const Cell &resident : {repacked, plain}) {
+    Cell plain_experts = whole("resident-plain-experts", "resident");
+    plain_experts.settings["repack-experts"] = "off";
+    for (const Cell &resident : {repacked, plain, plain_experts}) {
         cells.push_back(resident);
         cells.push_back(after_long_prompt(resident));
         for (const uint32_t prompt : kPrompts) {

@@ -13,6 +13,7 @@
 #include "bench/run_one.h"
 #include "bench/session.h"
 #include "cache/route_trace.h"
+#include "engine/thread_count.h"
 #include "gguf/model_file.h"
 
 namespace bmoe::bench {
@@ -32,7 +33,7 @@ void add_session_options(CLI::App &command, SessionOptions &options) {
         ->check(CLI::Range(2, 1 << 20));
     command.add_option("-t,--threads", options.threads, "Compute threads")
         ->capture_default_str()
-        ->check(CLI::Range(1, 512));
+        ->check(CLI::Range(1, engine::usable_processors()));
     command.add_option("--prompt", options.prompt, "Text that prompts are cut from")->capture_default_str();
     command.add_option("--trace", options.trace, "Route trace (CSV) for cells that replay one");
     command.add_option("--out", options.out, "File that the raw results are appended to, a line of JSON for each run")

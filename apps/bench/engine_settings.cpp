@@ -87,6 +87,7 @@ const Setting kSettings[] = {
     {"warm-start", [](const std::string &value, Options &options) { options.warm_start = is_on(value); }},
     {"profile", [](const std::string &value, Options &options) { options.profile = value; }},
     {"repack", [](const std::string &value, Options &options) { options.repack = is_on(value); }},
+    {"repack-experts", [](const std::string &value, Options &options) { options.repack_experts = is_on(value); }},
     {"route-replay", [](const std::string &value, Options &options) { options.route_replay = value; }},
 };
 

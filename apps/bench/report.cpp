@@ -25,6 +25,7 @@ constexpr Column kMedians[] = {
     {"mib_per_token", "MiB/tok", 1, 1},
     {"hit_rate", "hit %", 100, 1},
     {"stall_seconds", "stall s", 1, 2},
+    {"bound_reached", "bound %", 100, 0},
     {"read_gib_per_second", "GiB/s", 1, 2},
     {"user_seconds", "user s", 1, 2},
     {"system_seconds", "system s", 1, 2},

@@ -77,6 +77,9 @@ constexpr const char *kExpertFigures[] = {
     "guesses_right",
     "guessable_misses",
     "wasted_bytes",
+    "early_bytes",
+    "prompt_bound_seconds",
+    "prompt_bound_reached",
 };
 
 void add_expert_figures(json &figures, const engine::Engine &engine, const engine::GenerationStats &stats) {
@@ -116,6 +119,10 @@ void add_expert_figures(json &figures, const engine::Engine &engine, const engin
     figures["guesses_right"] = decode.lookahead.adopted;
     figures["guessable_misses"] = decode.lookahead.misses;
     figures["wasted_bytes"] = decode.lookahead.wasted_bytes;
+    figures["early_bytes"] = decode.lookahead.early_bytes;
+    const telemetry::Bound prompt_bound = telemetry::bound_of(engine::prompt_bound_input(engine, stats));
+    figures["prompt_bound_seconds"] = unless_negative(prompt_bound.bound);
+    figures["prompt_bound_reached"] = unless_negative(prompt_bound.reached);
 }
 
 json figures_of(const engine::Engine &engine, const engine::GenerationStats &stats) {

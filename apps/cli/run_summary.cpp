@@ -47,12 +47,14 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.slot_bytes = cache.usage().mapped_bytes;
     run.policy = cache.policy() != nullptr ? cache.policy()->name() : "none";
     run.bound = engine::bound_input(engine, stats);
+    run.prompt_bound = engine::prompt_bound_input(engine, stats);
     run.lookahead = engine.store()->lookahead().depth() > 0 && cache.policy() != nullptr;
     run.guesses_started = decode.lookahead.started;
     run.guesses_right = decode.lookahead.adopted;
     run.guesses_ready = decode.lookahead.ready;
     run.guessable_misses = decode.lookahead.misses;
     run.wasted_bytes = decode.lookahead.wasted_bytes;
+    run.early_bytes = decode.lookahead.early_bytes;
     const backend::LossyOptions &lossy = engine.store()->options().lossy;
     run.drops = lossy.drop_cold > 0 || lossy.quality_budget >= 0;
     run.substitutes = lossy.substitute_cold > 0 || lossy.quality_budget >= 0;

@@ -34,7 +34,7 @@ struct ModelOptions {
 
     uint32_t context_tokens = 4096;  // 0: what the model was trained with
     uint32_t ubatch_tokens = 0;      // prompt tokens computed at once; 0: bmoe chooses
-    int threads = 0;                 // compute threads; 0: one for each physical core
+    int threads = 0;                 // compute threads, not more than processors; 0: one for each physical core
 
     // May be empty; called on the thread that opens the model, `on_note` also while it generates or is closed. Must not throw.
     std::function<void(float)> on_load;                // 0 to 1

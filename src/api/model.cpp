@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "engine/prompt_maker.h"
+#include "engine/thread_count.h"
 #include "telemetry/process_usage.h"
 
 namespace bmoe {
@@ -30,7 +31,7 @@ engine::Options engine_options(const ModelOptions &options) {
     wanted.io_threads = options.io_threads;
     wanted.n_ctx = options.context_tokens;
     wanted.n_ubatch = options.ubatch_tokens;
-    wanted.threads = options.threads;
+    wanted.threads = engine::sensible_threads(options.threads, options.on_note);
     wanted.on_progress = options.on_load;
     wanted.on_note = options.on_note;
     return wanted;

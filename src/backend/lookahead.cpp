@@ -11,8 +11,10 @@
 namespace bmoe::backend {
 
 LookaheadCounters LookaheadCounters::since(const LookaheadCounters &earlier) const {
-    return {guesses - earlier.guesses, started - earlier.started, adopted - earlier.adopted,
-            ready - earlier.ready,     misses - earlier.misses,   wasted_bytes - earlier.wasted_bytes};
+    return {guesses - earlier.guesses,        started - earlier.started,
+            adopted - earlier.adopted,        ready - earlier.ready,
+            misses - earlier.misses,          wasted_bytes - earlier.wasted_bytes,
+            early_bytes - earlier.early_bytes};
 }
 
 Lookahead::Lookahead(ExpertStore &store) : store_(store), routers_(store.geometry().layers.size()) {
@@ -85,10 +87,7 @@ void Lookahead::look(uint16_t layer, const float *input, int64_t n) {
         }
         ++opened;
     }
-    // By bank before expert, as a visit orders them.
-    std::stable_sort(jobs_.begin(), jobs_.end(), [](const io::ReadJob *a, const io::ReadJob *b) {
-        return static_cast<const SliceRead *>(a->user)->bank < static_cast<const SliceRead *>(b->user)->bank;
-    });
+    // Expert by expert, the likeliest first: a whole expert that is there counts, half of two does not.
     if (!jobs_.empty()) {
         store_.pool().submit(jobs_, io::Priority::kGuess);
     }
@@ -196,9 +195,13 @@ cache::Slot *Lookahead::take(cache::ExpertId id) {
     const size_t n_banks = guess.slot->slices.size();
     size_t waiting = 0;
     size_t ready = 0;
+    uint64_t early_bytes = 0;
     for (size_t bank = 0; bank < n_banks; ++bank) {
         waiting += store_.pool().promote(guess.reads[bank].job) ? 1 : 0;
-        ready += guess.slot->slices[bank].state.load(std::memory_order_acquire) == cache::SliceState::kReady ? 1 : 0;
+        if (guess.slot->slices[bank].state.load(std::memory_order_acquire) == cache::SliceState::kReady) {
+            ++ready;
+            early_bytes += guess.reads[bank].job.length;
+        }
     }
     {
         const std::scoped_lock lock(guess.mutex);
@@ -212,6 +215,7 @@ cache::Slot *Lookahead::take(cache::ExpertId id) {
     counters_.started += waiting < n_banks ? 1 : 0;
     counters_.adopted += waiting < n_banks ? 1 : 0;
     counters_.ready += ready == n_banks ? 1 : 0;
+    counters_.early_bytes += early_bytes;
     guess.state = State::kAdopted;
     store_.mutable_cache()->adopt(guess.slot);
     return guess.slot;

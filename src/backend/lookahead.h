@@ -32,6 +32,7 @@ struct LookaheadCounters {
     uint64_t ready = 0;         // of these: completely read when they were needed
     uint64_t misses = 0;        // experts that missed the cache in layers that had been guessed
     uint64_t wasted_bytes = 0;  // read for nothing
+    uint64_t early_bytes = 0;   // of selected experts: there when the selection was known
 
     LookaheadCounters since(const LookaheadCounters &earlier) const;
 };

@@ -19,6 +19,7 @@
 #include "engine/llama_log.h"
 #include "engine/memory_planner.h"
 #include "engine/run_mode.h"
+#include "engine/thread_count.h"
 #include "telemetry/process_usage.h"
 
 namespace bmoe::engine {
@@ -27,12 +28,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Not more than this process may run on at once: in a container the machine has more.
-int default_threads() {
-    const auto allowed = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    return std::clamp(common_cpu_get_num_math(), 1, allowed);
 }
 
 // Serial reads are not ahead of anything, and a router knows nothing of a recorded routing.

@@ -90,6 +90,17 @@ void decode_steps(Engine &engine, const GenerationRequest &request, uint32_t roo
     }
 }
 
+uint64_t needed_bytes(const backend::StoreCounters &experts) {
+    return experts.reads.bytes - std::min(experts.reads.bytes, experts.lookahead.wasted_bytes);
+}
+
+// The most that was measured, bytes per second: the probe is short, and the disk may have been slower just then than it is.
+double bandwidth(const Engine &engine, const backend::StoreCounters &experts) {
+    const double reading = seconds_of(experts.reads.active_ns);
+    const double seen = reading > 0 ? static_cast<double>(experts.reads.bytes) / reading : 0;
+    return std::max(engine.report().disk_bandwidth, seen);
+}
+
 }  // namespace
 
 telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &stats) {
@@ -101,12 +112,18 @@ telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &s
     input.splits = experts.splits;
     input.cached_splits = experts.cached_splits;
     input.cached_seconds = seconds_of(experts.cached_ns);
-    input.needed_bytes = experts.reads.bytes - std::min(experts.reads.bytes, experts.lookahead.wasted_bytes);
-    // The probe is short, and the disk may have been slower just then than it is.
-    const double reading = seconds_of(experts.reads.active_ns);
-    const double seen = reading > 0 ? static_cast<double>(experts.reads.bytes) / reading : 0;
-    input.bandwidth = std::max(engine.report().disk_bandwidth, seen);
+    input.needed_bytes = needed_bytes(experts);
+    input.bandwidth = bandwidth(engine, experts);
     return input;
+}
+
+telemetry::PromptBoundInput prompt_bound_input(const Engine &engine, const GenerationStats &stats) {
+    const backend::StoreCounters &experts = stats.prompt.experts;
+    return {.tokens = stats.prompt_tokens,
+            .seconds = stats.prompt.seconds,
+            .stall_seconds = seconds_of(experts.stall_ns),
+            .needed_bytes = needed_bytes(experts),
+            .bandwidth = bandwidth(engine, experts)};
 }
 
 void generate(Engine &engine, const GenerationRequest &request, GenerationStats &stats) {

@@ -63,4 +63,7 @@ void generate(Engine &engine, const GenerationRequest &request, GenerationStats 
 // What the decode of `stats` is to be held against.
 telemetry::BoundInput bound_input(const Engine &engine, const GenerationStats &stats);
 
+// What the prompt of `stats` is to be held against.
+telemetry::PromptBoundInput prompt_bound_input(const Engine &engine, const GenerationStats &stats);
+
 }  // namespace bmoe::engine

@@ -8,6 +8,7 @@
 #include "backend/expert_store.h"
 #include "backend/ggml_device.h"
 #include "backend/mapped_buffer.h"
+#include "backend/plain_buffer.h"
 #include "base/error.h"
 #include "base/mib.h"
 #include "engine/llama_log.h"
@@ -59,6 +60,7 @@ constexpr int kMostLoadingLanes = 8;
 
 // Every tensor but the banks of experts (gguf/expert_layers.h), for llama_model_params::tensor_buft_overrides.
 constexpr const char *kDenseTensors = "^(?!blk\\.[0-9]+\\.ffn_.+_(ch)?exps\\.weight$)";
+constexpr const char *kBanks = "^blk\\.[0-9]+\\.ffn_.+_(ch)?exps\\.weight$";
 
 // Reads all that is not an expert into the page cache.
 void warm_up(const Options &options, const gguf::ModelFile &file, const gguf::ModelMapping &mapping) {
@@ -139,6 +141,8 @@ ModelPtr load_plain(const Options &options, const gguf::ModelFile &file, const O
     llama_model_params params = model_params(options, overrides);
     params.no_alloc = mode == LoadMode::kMeasure;
     params.load_mode = options.resident || params.no_alloc ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
+    const llama_model_tensor_buft_override placement[] = {{kBanks, backend::plain_buffer_type()}, {nullptr, nullptr}};
+    params.tensor_buft_overrides = options.repack_experts ? nullptr : placement;
     if (mode == LoadMode::kRead) {
         report_progress(params, options);
     }

@@ -74,6 +74,8 @@ struct Options {
 
     // Let llama.cpp rearrange weights that are not streamed for faster kernels (its default).
     bool repack = true;
+    // Of a model wholly in memory rearrange the experts too. For measurement: without, they are multiplied as streamed ones could be.
+    bool repack_experts = true;
 
     // ggml's names of the types that keys and values are kept in, of kv_types(). Others than f16 change the output.
     std::string kv_type_k = "f16";

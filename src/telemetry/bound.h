@@ -1,7 +1,7 @@
 // How close a run came to what its hardware allows.
 //
-// A token takes at least the time of its computation with every expert resident, and at least the time the disk needs for the
-// experts that were not. Both are measured in the run itself; the larger one is the bound (a roofline).
+// A token, or a prompt, takes at least the time of its computation with every expert resident, and at least the time the disk
+// needs for the experts that were not. Both are measured in the run itself; the larger one is the bound (a roofline).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,10 @@ struct BoundInput {
     double bandwidth = 0;        // the most bytes per second that were measured; 0: not measured
 };
 
-// Per token; negative where it could not be measured.
+// Negative where it could not be measured. Seconds per token, or for a prompt.
 struct Bound {
-    double compute =
-        -1;          // seconds with every expert resident: the rest of the model plus splits as fast as the cached ones
-    double io = -1;  // seconds for the needed bytes at the measured bandwidth
+    double compute = -1;  // with every expert resident: the rest of the model plus splits as fast as the cached ones
+    double io = -1;       // for the needed bytes at the measured bandwidth
     double bound = -1;    // the larger
     double reached = -1;  // bound over the measured time, 0..1
 };
@@ -34,5 +33,20 @@ Bound bound_of(const BoundInput &input);
 
 // The "bound:" line.
 std::string bound_line(const BoundInput &input);
+
+// Of a prompt as a whole. Its layers are hardly ever all cached, so that its computation is the time in which it did not wait.
+struct PromptBoundInput {
+    uint32_t tokens = 0;
+    double seconds = 0;
+    double stall_seconds = 0;   // of these: nothing was ready to compute
+    uint64_t needed_bytes = 0;  // read because they were needed
+    double bandwidth = 0;       // as above
+};
+
+// In seconds for all its tokens.
+Bound bound_of(const PromptBoundInput &input);
+
+// The "prompt-bound:" line.
+std::string bound_line(const PromptBoundInput &input);
 
 }  // namespace bmoe::telemetry

@@ -85,11 +85,12 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
     if (run.lookahead) {
         lines.push_back(format(
             "moe-lookahead: %.1f%% of misses foreseen (%.1f%% already read), %.1f%% of %.1f reads/token right, %.1f "
-            "MiB/token "
-            "wasted",
+            "MiB/token wasted, %.1f MiB/token early: %.4f s/token of reading not waited for",
             percent(run.guesses_right, run.guessable_misses), percent(run.guesses_ready, run.guessable_misses),
             percent(run.guesses_right, run.guesses_started), ratio(static_cast<double>(run.guesses_started), steps),
-            ratio(static_cast<double>(run.wasted_bytes) / kMiB, steps)));
+            ratio(static_cast<double>(run.wasted_bytes) / kMiB, steps),
+            ratio(static_cast<double>(run.early_bytes) / kMiB, steps),
+            ratio(ratio(static_cast<double>(run.early_bytes) * run.read_active_seconds, read), steps)));
     }
     if (run.drops) {
         lines.push_back(format("moe-drop: dropped %llu of %llu routed (%.2f%%), mass lost %.2f%%",
@@ -103,6 +104,7 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
                                static_cast<unsigned long long>(run.routed), percent(run.substituted, run.routed),
                                100 * run.substituted_mass));
     }
+    lines.push_back(bound_line(run.prompt_bound));
     lines.push_back(bound_line(run.bound));
     if (!run.route_replay.empty()) {
         lines.push_back(run.route_replay);

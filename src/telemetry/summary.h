@@ -33,12 +33,14 @@ struct RunSummary {
     uint64_t prompt_read_bytes = 0;     // experts, for the prompt
     double read_active_seconds = 0;     // with a read in flight, while decoding
     BoundInput bound;
+    PromptBoundInput prompt_bound;
     uint64_t hits = 0, misses = 0;  // experts, while decoding
     uint64_t resident_bytes = 0, slot_bytes = 0;
     std::string policy;
     // Experts of the next layer that were read ahead, while decoding.
     bool lookahead = false;
-    uint64_t guesses_started = 0, guesses_right = 0, guesses_ready = 0, guessable_misses = 0, wasted_bytes = 0;
+    uint64_t guesses_started = 0, guesses_right = 0, guesses_ready = 0, guessable_misses = 0, wasted_bytes = 0,
+             early_bytes = 0;
     bool huge_pages = false;
     uint64_t warmed_bytes = 0;  // experts read before the prompt, from the profile
 
@@ -51,7 +53,7 @@ struct RunSummary {
     std::string route_replay;  // line that says that the routing was recorded; empty: it was the router's
 };
 
-// "generation:" and "compute:"; with streaming also "moe-stream:", "moe-cache:" and "bound:", and where they apply "moe-lookahead:",
+// "generation:" and "compute:"; with streaming also "moe-stream:", "moe-cache:", "prompt-bound:" and "bound:", and where they apply "moe-lookahead:",
 // "moe-drop:", "moe-substitute:" and "route-replay:". Without line ends.
 std::vector<std::string> summary_lines(const RunSummary &run);
 

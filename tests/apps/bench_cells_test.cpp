@@ -59,6 +59,8 @@ TEST(Cells, SayWhatTheirNamesSay) {
     EXPECT_EQ(find_cell(all_cells(), "mmap-11g-ra128").read_ahead_kib, 128);
     EXPECT_EQ(find_cell(all_cells(), "mmap-11g-radefault").read_ahead_kib, -1);
     EXPECT_EQ(find_cell(all_cells(), "resident-plain-prefill-512").settings.at("repack"), "off");
+    EXPECT_EQ(find_cell(all_cells(), "resident-plain-experts-after-512").settings.at("repack-experts"), "off");
+    EXPECT_FALSE(find_cell(all_cells(), "resident-plain-experts-after-512").settings.contains("repack"));
     EXPECT_TRUE(starts_warm(find_cell(all_cells(), "decode-6g-auto-warm")));
     EXPECT_FALSE(starts_warm(find_cell(all_cells(), "decode-6g-auto")));
     EXPECT_THROW(find_cell(all_cells(), "decode-6g-0-warm"), Error) << "there is no cache to warm";

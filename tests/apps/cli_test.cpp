@@ -196,7 +196,7 @@ TEST(Cli, UsesNoMoreThreadsThanProcessorsAndSaysSo) {
     const Finished run = run_command(streamed(kDemo, "--cache-mb 2 -t 500"));
     EXPECT_EQ(run.status, 0) << run.err;
     const std::string processors = std::to_string(std::thread::hardware_concurrency());
-    EXPECT_THAT(run.err, HasSubstr("note: --threads 500 is more than the " + processors + " processors"));
+    EXPECT_THAT(run.err, HasSubstr("note: --threads: 500 threads are more than the " + processors + " processors"));
     EXPECT_THAT(run.err, HasSubstr(" of " + processors + " threads busy"));
 }
 

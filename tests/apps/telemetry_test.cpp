@@ -49,7 +49,7 @@ TEST_F(Telemetry, EveryLineOfARunHasItsDocumentedForm) {
         const auto lines = expect_documented(run.err, "stderr");
         EXPECT_THAT(run.err, ContainsRegex("progress: phase=prompt tokens=[0-9]+"));
         EXPECT_THAT(run.err, HasSubstr("progress: phase=decode tokens=23 of=23 "));
-        for (const char *name : {"generation:", "compute:", "moe-stream:", "moe-cache:", "bound:"}) {
+        for (const char *name : {"generation:", "compute:", "moe-stream:", "moe-cache:", "prompt-bound:", "bound:"}) {
             EXPECT_THAT(run.err, HasSubstr(std::string("\n") + name)) << cache;
         }
         EXPECT_EQ(run.err.find("\nmoe-lookahead: ") != std::string::npos, std::string(cache) == "2");

@@ -109,6 +109,7 @@ TEST(SplitExecutor, EqualsResidentWhileReadingAhead) {
     EXPECT_GT(counters.guesses, 100U);
     EXPECT_GT(counters.adopted, 5U);
     EXPECT_GT(counters.wasted_bytes, 0U);
+    EXPECT_GT(counters.early_bytes, 0U);
     EXPECT_LT(failed, 20);
 }
 

@@ -48,6 +48,20 @@ TEST(Engine, RefusesAPlanLargerThanTheMemory) {
     EXPECT_NE(error.find("needs dense"), std::string::npos) << error;
 }
 
+// What a comparison of speed with a resident model rests on.
+TEST(Engine, AModelInMemoryWithPlainExpertsComputesAsAStreamedOne) {
+    std::vector<float> logits[2];
+    for (const bool streams : {false, true}) {
+        engine::Options options = gate_options(kModel, streams);
+        options.repack = true;
+        options.resident = !streams;
+        options.repack_experts = false;
+        engine::Engine engine(options);
+        logits[streams ? 1 : 0] = run_script(engine, {});
+    }
+    EXPECT_EQ(first_difference(logits[0], logits[1]), -1);
+}
+
 TEST(Engine, SaysWhenTheContextIsFullAndGoesOnAfterwards) {
     engine::Options options = gate_options(kModel, true);
     options.n_ctx = 256;

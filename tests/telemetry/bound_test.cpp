@@ -47,5 +47,31 @@ TEST(Bound, WhatIsNotMeasuredIsNotZero) {
     EXPECT_EQ(bound_of(BoundInput{}).reached, -1);
 }
 
+PromptBoundInput prompt() {
+    return {.tokens = 100, .seconds = 5, .stall_seconds = 1, .needed_bytes = 6'000'000'000, .bandwidth = 2e9};
+}
+
+TEST(Bound, APromptComputesWhenItDoesNotWait) {
+    const Bound bound = bound_of(prompt());
+    EXPECT_DOUBLE_EQ(bound.compute, 4);
+    EXPECT_DOUBLE_EQ(bound.io, 3);
+    EXPECT_DOUBLE_EQ(bound.reached, 0.8);
+    EXPECT_EQ(bound_line(prompt()),
+              "prompt-bound: compute 4.000 s, I/O 3.000 s (5722 MiB at 1.86 GiB/s), bound by compute, 80% reached");
+    PromptBoundInput slow = prompt();
+    slow.bandwidth = 1.25e9;
+    EXPECT_NE(bound_line(slow).find("bound by I/O, 96% reached"), std::string::npos);
+}
+
+TEST(Bound, OfAPromptWithoutTokensNothingIsMeasured) {
+    EXPECT_EQ(
+        bound_line(PromptBoundInput{}),
+        "prompt-bound: compute -1.000 s, I/O -1.000 s (-1 MiB at -1.00 GiB/s), bound by not measured, -1% reached");
+    PromptBoundInput unknown = prompt();
+    unknown.bandwidth = 0;
+    EXPECT_EQ(bound_of(unknown).io, -1);
+    EXPECT_EQ(bound_of(unknown).reached, -1);
+}
+
 }  // namespace
 }  // namespace bmoe::telemetry

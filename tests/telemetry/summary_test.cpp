@@ -60,6 +60,16 @@ TEST(Summary, LinesOfWhatTheRunDidNotDoAreLeftOut) {
     EXPECT_THAT(summary_lines(run), Contains(StartsWith("moe-lookahead: -1.0% of misses foreseen")));
 }
 
+TEST(Summary, ReadingThatWasNotWaitedForIsAtTheRunsOwnPace) {
+    RunSummary run = streamed();
+    run.lookahead = true;
+    run.read_bytes = uint64_t{400} << 20;
+    run.read_active_seconds = 0.4;
+    run.early_bytes = uint64_t{100} << 20;
+    EXPECT_THAT(summary_lines(run),
+                Contains(HasSubstr(", 50.0 MiB/token early: 0.0500 s/token of reading not waited for")));
+}
+
 TEST(Summary, LossyRoutingSaysWhatItCost) {
     RunSummary run = streamed();
     run.drops = true;

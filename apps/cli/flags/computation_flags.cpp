@@ -2,9 +2,9 @@
 
 #include <iostream>
 #include <string>
-#include <thread>
 
 #include "engine/context.h"
+#include "engine/thread_count.h"
 
 namespace bmoe::cli {
 
@@ -42,13 +42,8 @@ void ComputationFlags::add_to(CLI::App &app, CommandLine &out) {
 }
 
 void ComputationFlags::apply(CommandLine &out) {
-    // More threads than processors wait for each other in turns: a token would take a hundred times as long.
-    const auto processors = static_cast<int>(std::thread::hardware_concurrency());
-    if (processors > 0 && out.engine.threads > processors) {
-        std::cerr << "note: --threads " << out.engine.threads << " is more than the " << processors
-                  << " processors that there are; " << processors << " are used\n";
-        out.engine.threads = processors;
-    }
+    out.engine.threads = engine::sensible_threads(
+        out.engine.threads, [](const std::string &line) { std::cerr << "note: --threads: " << line << '\n'; });
     out.engine.flash_attention = flash_attention(flash_attention_);
     const std::string &values = out.engine.kv_type_v;
     if (flash_attention_ == "off" && engine::is_quantized_kv_type(values)) {
