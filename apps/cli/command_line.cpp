@@ -10,6 +10,7 @@
 #include "cli/flags/computation_flags.h"
 #include "cli/flags/expert_flags.h"
 #include "cli/flags/generation_flags.h"
+#include "cli/flags/list_models_flags.h"
 #include "cli/flags/lossy_flags.h"
 #include "cli/flags/memory_flags.h"
 #include "cli/flags/model_flags.h"
@@ -65,6 +66,7 @@ Parsed parse_command_line(int argc, char **argv, CommandLine &out, int &exit_cod
 
     std::vector<std::unique_ptr<FlagGroup>> groups;
     groups.push_back(std::make_unique<ModelFlags>());
+    groups.push_back(std::make_unique<ListModelsFlags>());
     groups.push_back(std::make_unique<PromptFlags>());
     groups.push_back(std::make_unique<PerplexityFlags>());
     groups.push_back(std::make_unique<GenerationFlags>());

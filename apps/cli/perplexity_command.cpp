@@ -24,13 +24,13 @@ int run_perplexity(const CommandLine &command) {
     ProgressLine progress("tokens");
     const engine::Perplexity result = engine::measure_perplexity(*engine, text, most, [&](uint64_t scored) {
         progress.show(static_cast<float>(scored) / static_cast<float>(std::min<uint64_t>(most, text.size())));
-        return true;
     });
     progress.clear();
     interrupt.ignore_from_now_on();
     if (result.scored == 0) {
-        std::fprintf(stderr, "error: no token was scored\n");
-        return interrupt.interrupted() ? interrupt.exit_status() : 1;
+        std::fprintf(stderr, "note: interrupted before a token was scored\n");
+        print_summary(*engine, result.stats, before);
+        return interrupt.exit_status();
     }
     char line[160];
     std::snprintf(line, sizeof(line), "perplexity: %.4f +- %.4f, %.5f nats/token, %llu tokens scored of %zu\n",

@@ -19,7 +19,9 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.generated = stats.generated;
     run.step_seconds = stats.step_seconds;
     run.load_seconds = engine.report().load_seconds;
-    run.first_token_seconds = before_prompt + stats.prompt.seconds;
+    if (stats.generated > 0 && stats.prompt_tokens > 0) {
+        run.first_token_seconds = before_prompt + stats.prompt.seconds;
+    }
     run.user_seconds = stats.decode.usage.user_seconds;
     run.system_seconds = stats.decode.usage.system_seconds;
     run.decode_seconds = stats.decode.seconds;

@@ -53,7 +53,7 @@ void generate(const std::string &path, const std::string &prompt, const char *ca
     if (answer.decode_steps > 0) {
         std::fprintf(stderr, "%.2f tok/s\n", answer.decode_steps / answer.decode_seconds);
     }
-    if (model.info().streaming) {
+    if (answer.hit_rate >= 0) {
         std::fprintf(stderr, "%.1f %% of the experts were in the cache of %.0f MiB\n", 100 * answer.hit_rate,
                      static_cast<double>(model.stats().cache_bytes) / (1 << 20));
     }

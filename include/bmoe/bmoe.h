@@ -115,13 +115,13 @@ struct Answer {
 
     // While decoding, if streaming.
     double hit_rate = -1;       // experts found in the cache, 0 to 1
-    uint64_t read_bytes = 0;    // of experts
+    int64_t read_bytes = -1;    // of experts
     double wait_seconds = -1;   // for reads, with nothing to compute
     double bound_seconds = -1;  // the least a token takes on this machine
     double bound_reached = -1;  // 0 to 1
 };
 
-// Since the model was opened. Sizes in bytes.
+// Since the model was opened. Sizes in bytes; those of experts are 0 if nothing is streamed.
 struct ModelStats {
     uint32_t held_tokens = 0;   // in the context
     uint64_t cache_bytes = 0;   // memory of the expert cache

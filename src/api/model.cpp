@@ -198,7 +198,7 @@ class Model::Impl {
         const telemetry::Bound bound = telemetry::bound_of(engine::bound_input(engine_, stats));
         const uint64_t routed = decode.cache.hits + decode.cache.misses;
         answer.hit_rate = routed > 0 ? static_cast<double>(decode.cache.hits) / static_cast<double>(routed) : -1;
-        answer.read_bytes = decode.reads.bytes;
+        answer.read_bytes = static_cast<int64_t>(decode.reads.bytes);
         answer.wait_seconds = seconds_of(decode.stall_ns);
         answer.bound_seconds = bound.bound;
         answer.bound_reached = bound.reached;

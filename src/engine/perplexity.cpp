@@ -12,12 +12,12 @@ namespace {
 
 // Negative log-probability of `token`, of all of the vocabulary.
 double nll(const float *logits, int32_t n_vocab, llama_token token) {
-    const float highest = *std::max_element(logits, logits + n_vocab);
+    const double highest = *std::max_element(logits, logits + n_vocab);
     double sum = 0;
     for (int32_t i = 0; i < n_vocab; ++i) {
-        sum += std::exp(static_cast<double>(logits[i] - highest));
+        sum += std::exp(logits[i] - highest);
     }
-    return std::log(sum) - static_cast<double>(logits[token] - highest);
+    return std::log(sum) - (logits[token] - highest);
 }
 
 // Mean and its standard error of what was added (Welford's method).
@@ -48,7 +48,7 @@ double Perplexity::value() const { return std::exp(mean_nll); }
 double Perplexity::error() const { return value() * nll_error; }
 
 Perplexity measure_perplexity(Engine &engine, std::span<const llama_token> text, uint64_t most,
-                              const std::function<bool(uint64_t)> &on_token) {
+                              const std::function<void(uint64_t)> &on_token) {
     const llama_vocab *vocab = llama_model_get_vocab(engine.model());
     const llama_token begin_of_text = llama_vocab_get_add_bos(vocab) ? llama_vocab_bos(vocab) : LLAMA_TOKEN_NULL;
     // With room for a token that begins it.
@@ -60,23 +60,27 @@ Perplexity measure_perplexity(Engine &engine, std::span<const llama_token> text,
     const int32_t n_vocab = llama_vocab_n_tokens(vocab);
     Perplexity result;
     Mean mean;
+    const auto decode = [&](llama_token token) {
+        const auto start = std::chrono::steady_clock::now();
+        engine.decode({&token, 1});
+        result.stats.step_seconds.push_back(
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        ++result.stats.generated;
+    };
     try {
         const IntervalScope scope(engine, result.stats.decode);
-        bool going = true;
-        for (size_t begin = 0; going && begin + 1 < text.size(); begin += window) {
+        // A rest of which nothing would be scored is left out.
+        for (size_t begin = 0; begin + unscored + 1 < text.size() && mean.count() < most; begin += window) {
             engine.reset();
             if (begin > 0 && begin_of_text != LLAMA_TOKEN_NULL) {
-                engine.decode({&begin_of_text, 1});
+                decode(begin_of_text);
             }
             const size_t end = std::min(begin + window, text.size());
-            for (size_t i = begin; going && i + 1 < end && mean.count() < most; ++i) {
-                const auto start = std::chrono::steady_clock::now();
-                engine.decode({&text[i], 1});
-                result.stats.step_seconds.push_back(
-                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+            for (size_t i = begin; i + 1 < end && mean.count() < most; ++i) {
+                decode(text[i]);
                 if (i - begin >= unscored) {
                     mean.add(nll(llama_get_logits_ith(engine.context(), -1), n_vocab, text[i + 1]));
-                    going = on_token(mean.count());
+                    on_token(mean.count());
                 }
             }
         }

@@ -16,7 +16,7 @@ struct RunSummary {
     uint32_t generated = 0;
     std::vector<double> step_seconds;  // one per decoded token after the first
     double load_seconds = 0;
-    double first_token_seconds = 0;  // load, context and prompt
+    double first_token_seconds = -1;  // load, context and prompt
 
     double user_seconds = 0, system_seconds = 0;  // while decoding
     double decode_seconds = 0;
@@ -53,8 +53,8 @@ struct RunSummary {
     std::string route_replay;  // line that says that the routing was recorded; empty: it was the router's
 };
 
-// "generation:" and "compute:"; with streaming also "moe-stream:", "moe-cache:", "prompt-bound:" and "bound:", and where they apply "moe-lookahead:",
-// "moe-drop:", "moe-substitute:" and "route-replay:". Without line ends.
+// "generation:" and "compute:"; with streaming also "moe-stream:", "moe-cache:", "prompt-bound:" and "bound:", and where they
+// apply "moe-lookahead:", "moe-drop:", "moe-substitute:" and "route-replay:". Without line ends.
 std::vector<std::string> summary_lines(const RunSummary &run);
 
 }  // namespace bmoe::telemetry

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "bmoe/bmoe.h"
+#include "tests/support/chat_model.h"
+#include "tests/support/scratch.h"
 
 namespace bmoe {
 namespace {
@@ -85,7 +87,7 @@ TEST(Model, GeneratesAndSaysWhatItTook) {
     const ModelStats stats = model.stats();
     EXPECT_EQ(stats.held_tokens, answer.prompt_tokens + 11);
     EXPECT_GT(stats.expert_hits + stats.expert_misses, 0u);
-    EXPECT_GT(stats.read_bytes, answer.read_bytes);
+    EXPECT_GT(stats.read_bytes, static_cast<uint64_t>(answer.read_bytes));
     EXPECT_LE(stats.cached_bytes, stats.cache_bytes);
 }
 
@@ -174,6 +176,68 @@ TEST(Model, EndsWhereTheCallerWants) {
     EXPECT_EQ(model.generate(request).text, text);
 }
 
+// The template decides what a conversation becomes: the same tokens as its text written out.
+TEST(Model, AnswersMessagesInTheModelsOwnTemplate) {
+    const test::Scratch scratch;
+    ModelOptions options = demo_options();
+    options.path = scratch.file("chat.gguf");
+    test::copy_with_chat_template(BMOE_DEMO_MODEL, options.path, test::kPlainTemplate);
+    Model model(options);
+    EXPECT_TRUE(model.info().chat_template);
+    Request request;
+    request.max_tokens = 12;
+    request.messages = {{"system", "Be brief."}, {"user", "Who spake?"}, {"assistant", "He."}, {"user", "And then?"}};
+    const Answer answer = model.generate(request);
+    model.reset();
+    const Answer written = model.generate(request_for(
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWho spake?<|im_end|>\n"
+        "<|im_start|>assistant\nHe.<|im_end|>\n<|im_start|>user\nAnd then?<|im_end|>\n<|im_start|>assistant\n"));
+    EXPECT_EQ(answer.text, written.text);
+    EXPECT_EQ(answer.prompt_tokens, written.prompt_tokens);
+    EXPECT_EQ(answer.reasoning, "");
+}
+
+TEST(Model, TellsReasoningFromTheAnswer) {
+    const test::Scratch scratch;
+    ModelOptions options = demo_options();
+    options.path = scratch.file("reasoning.gguf");
+    test::copy_with_chat_template(BMOE_DEMO_MODEL, options.path, test::kReasoningTemplate);
+    Model model(options);
+    Request request;
+    request.max_tokens = 12;
+    request.messages = {{"user", "And the king said"}};
+    std::string reasoning;
+    request.on_reasoning = [&](std::string_view text) {
+        reasoning += text;
+        return true;
+    };
+    request.on_text = [](std::string_view text) {
+        ADD_FAILURE() << "the model was still at its reasoning: " << text;
+        return true;
+    };
+    const Answer answer = model.generate(request);
+    EXPECT_NE(reasoning, "");
+    EXPECT_EQ(answer.reasoning, reasoning);
+    EXPECT_EQ(answer.text, "");
+    EXPECT_EQ(answer.reason, StopReason::kMaxTokens);
+
+    request.on_reasoning = [](std::string_view) { return false; };
+    const Answer ended = model.generate(request);
+    EXPECT_EQ(ended.reason, StopReason::kCaller);
+    EXPECT_LT(ended.generated_tokens, answer.generated_tokens);
+}
+
+TEST(Model, NotesWhatIsNotAsAsked) {
+    std::vector<std::string> notes;
+    ModelOptions options = demo_options();
+    options.on_note = [&](const std::string &line) { notes.push_back(line); };
+    options.threads = 100'000;
+    const Model model(options);
+    EXPECT_THAT(notes, testing::Contains(HasSubstr("100000 threads are more than the")));
+    EXPECT_LT(model.info().threads, 100'000);
+    EXPECT_GE(model.info().threads, 1);
+}
+
 TEST(Model, SamplesBySeed) {
     Model model(demo_options());
     Request request = request_for(kPrompt);
@@ -210,6 +274,8 @@ TEST(Model, RunsAModelWithoutExperts) {
     EXPECT_FALSE(model.info().streaming);
     const Answer answer = model.generate(request_for("abc"));
     EXPECT_LT(answer.hit_rate, 0);
+    EXPECT_LT(answer.read_bytes, 0);
+    EXPECT_LT(answer.wait_seconds, 0);
     EXPECT_EQ(model.stats().cache_bytes, 0u);
     EXPECT_THAT(error_of([&] { model.resize_cache(1 << 20); }), HasSubstr("nothing is streamed"));
 }

@@ -11,9 +11,9 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/apps/chat_model.h"
 #include "tests/apps/run_command.h"
 #include "tests/apps/terminal.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/scratch.h"
 
 namespace bmoe::apps::test {
@@ -31,7 +31,7 @@ class Chat : public testing::Test {
   protected:
     std::string model(const std::string &source) const {
         std::string path = scratch_.folder("mit Leerzeichen") + "/größe.gguf";
-        copy_with_chat_template(BMOE_DEMO_MODEL, path, source);
+        bmoe::test::copy_with_chat_template(BMOE_DEMO_MODEL, path, source);
         return path;
     }
 
@@ -41,7 +41,9 @@ class Chat : public testing::Test {
                quoted(model) + " --moe-stream --cache-mb 4 --no-warm-start -t 1 -c 512 " + flags;
     }
 
-    std::string plain(const std::string &flags = "-n 6") const { return chat(model(kPlainTemplate), flags); }
+    std::string plain(const std::string &flags = "-n 6") const {
+        return chat(model(bmoe::test::kPlainTemplate), flags);
+    }
 
     static void ask(Terminal &terminal, const std::string &question) {
         terminal.read_until(kPrompt);
@@ -394,7 +396,7 @@ TEST_F(Chat, ABackslashContinuesTheMessage) {
 
 TEST_F(Chat, DimsReasoningAndKeepsItApart) {
     const std::string file = scratch_.file("chat.json");
-    const std::string path = model(kReasoningTemplate);
+    const std::string path = model(bmoe::test::kReasoningTemplate);
     Terminal terminal(chat(path));
     ask(terminal, "And the king said");
     terminal.read_until(kPrompt);
@@ -417,7 +419,7 @@ TEST_F(Chat, DimsReasoningAndKeepsItApart) {
 }
 
 TEST_F(Chat, AnswersOneMessageOnStdoutAndReasonsOnStderr) {
-    const std::string path = model(kReasoningTemplate);
+    const std::string path = model(bmoe::test::kReasoningTemplate);
     const Finished reasoning = run_command(chat(path, "-n 6 --chat -p 'And the king said'"));
     EXPECT_EQ(reasoning.status, 0) << reasoning.err;
     EXPECT_EQ(reasoning.out, "\n");
@@ -428,7 +430,8 @@ TEST_F(Chat, AnswersOneMessageOnStdoutAndReasonsOnStderr) {
     EXPECT_GT(answer.out.size(), 3u);
     EXPECT_THAT(answer.err, AllOf(Not(HasSubstr("[thinking]")), Not(HasSubstr("--no-think"))));
 
-    const Finished plain = run_command(chat(model(kPlainTemplate), "-n 6 --chat --no-think -p 'And the king said'"));
+    const Finished plain =
+        run_command(chat(model(bmoe::test::kPlainTemplate), "-n 6 --chat --no-think -p 'And the king said'"));
     EXPECT_EQ(plain.status, 0) << plain.err;
     EXPECT_THAT(plain.err, HasSubstr("note: --no-think has no effect: the model's chat template"));
 }

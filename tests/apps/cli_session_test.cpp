@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/apps/chat_model.h"
 #include "tests/apps/run_command.h"
 #include "tests/apps/session_process.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/scratch.h"
 
 namespace bmoe::apps::test {
@@ -55,7 +55,8 @@ TEST(CliSession, AnswersMessagesAsAChatDoes) {
     const json messages = {{{"role", "user"}, {"content", kPrompt}}};
     for (const bool reasons : {false, true}) {
         const std::string model = scratch.file(reasons ? "reasoning.gguf" : "plain.gguf");
-        copy_with_chat_template(kDemo, model, reasons ? kReasoningTemplate : kPlainTemplate);
+        bmoe::test::copy_with_chat_template(kDemo, model,
+                                            reasons ? bmoe::test::kReasoningTemplate : bmoe::test::kPlainTemplate);
         SessionProcess run(session("", model));
         run.next("BMOE_READY");
         run.send({{"op", "generate"}, {"id", "a"}, {"messages", messages}, {"max_tokens", 12}});
@@ -87,14 +88,14 @@ TEST(CliSession, NoThinkIsForAllRequestsOfASession) {
     const struct {
         const std::string *source;  // of the template
         const char *note;
-    } cases[] = {{&kReasoningTemplate, nullptr},
-                 {&kPlainTemplate, "--no-think has no effect: the model's chat template has no way"},
+    } cases[] = {{&bmoe::test::kReasoningTemplate, nullptr},
+                 {&bmoe::test::kPlainTemplate, "--no-think has no effect: the model's chat template has no way"},
                  {nullptr, "--no-think has no effect: the model has no chat template"}};
     for (const auto &of : cases) {
         std::string model = kDemo;
         if (of.source != nullptr) {
             model = scratch.file("chat.gguf");
-            copy_with_chat_template(kDemo, model, *of.source);
+            bmoe::test::copy_with_chat_template(kDemo, model, *of.source);
         }
         SessionProcess run(session("--no-think 2>" + quoted(err), model));
         const json notes = run.next("BMOE_READY").body["notes"];
@@ -133,7 +134,7 @@ TEST(CliSession, AnAnswerThatBreaksItsFormatIsThereWithANote) {
     const bmoe::test::Scratch scratch;
     const std::string model = scratch.file("chat.gguf");
     const std::string err = scratch.file("stderr");
-    copy_with_chat_template(kDemo, model, source.str());
+    bmoe::test::copy_with_chat_template(kDemo, model, source.str());
     const auto notes_in = [](const std::string &said) {
         const size_t at = said.find("note: the answer breaks the model's chat format");
         return at == std::string::npos ? 0 : said.find("note: the answer breaks", at + 1) == std::string::npos ? 1 : 2;

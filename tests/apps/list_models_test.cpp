@@ -57,5 +57,16 @@ TEST(ListModels, NeedsAFolderAndNoModel) {
     EXPECT_EQ(run_command(quoted(BMOE_CLI) + " -p text").status, 2);
 }
 
+TEST(ListModels, TakesNoOtherFlag) {
+    for (const char *flags :
+         {"--model x", "--prompt And", "--chat", "--no-think", "--ram 6G", "--cache-mb 100", "--moe-stream on",
+          "--temp 1", "--session", "--csv x", "--progress", "--threads 2", "--ctx-size 64"}) {
+        const Finished refused = run_command(quoted(BMOE_CLI) + " --list-models . " + flags);
+        EXPECT_EQ(refused.status, 2) << flags;
+        EXPECT_THAT(refused.err, HasSubstr(std::string(flags).substr(0, std::string(flags).find(' ')))) << flags;
+        EXPECT_EQ(refused.out, "") << flags;
+    }
+}
+
 }  // namespace
 }  // namespace bmoe::apps::test

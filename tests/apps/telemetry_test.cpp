@@ -8,8 +8,8 @@
 #include <set>
 
 #include "cache/route_trace.h"
-#include "tests/apps/chat_model.h"
 #include "tests/apps/recorded_run.h"
+#include "tests/support/chat_model.h"
 
 namespace bmoe::apps::test {
 namespace {
@@ -354,7 +354,7 @@ TEST_F(Telemetry, AnInterruptWhileThePromptIsCutIntoTokensLeavesTheSummary) {
 
 TEST_F(Telemetry, AnErrorBeforeThePromptLeavesTheSummary) {
     const std::string refusing = scratch_.file("refusing.gguf");
-    copy_with_chat_template(kDemo, refusing, "{{ raise_exception('never') }}");
+    bmoe::test::copy_with_chat_template(kDemo, refusing, "{{ raise_exception('never') }}");
     const std::string runs[] = {streamed(kDemo, "--cache-mb 2 --chat" + csv_flag_ + traces_),
                                 streamed(kDemo, "--cache-mb 2 --chat --no-think" + csv_flag_),
                                 streamed(refusing, "--cache-mb 2 --chat" + csv_flag_),

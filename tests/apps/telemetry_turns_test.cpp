@@ -5,10 +5,10 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "tests/apps/chat_model.h"
 #include "tests/apps/recorded_run.h"
 #include "tests/apps/session_process.h"
 #include "tests/apps/terminal.h"
+#include "tests/support/chat_model.h"
 
 namespace bmoe::apps::test {
 namespace {
@@ -34,7 +34,7 @@ class TelemetryOfTurns : public RecordedRun {
     std::string session() const { return recorded("--session -m " + quoted(kDemo)); }
     std::string chat(const std::string &flags) const {
         const std::string model = scratch_.file("chat.gguf");
-        copy_with_chat_template(kDemo, model, kPlainTemplate);
+        bmoe::test::copy_with_chat_template(kDemo, model, bmoe::test::kPlainTemplate);
         return "env XDG_STATE_HOME=" + quoted(scratch_.file("state")) + " " +
                recorded("-m " + quoted(model) + " " + flags);
     }

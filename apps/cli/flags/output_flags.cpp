@@ -74,16 +74,6 @@ void OutputFlags::apply(CommandLine &out) {
     const RecordOptions &record = out.record;
     const std::array<std::pair<const char *, const std::string &>, 3> files = {
         {{"--csv", record.csv}, {"--route-trace", record.route_trace}, {"--io-trace", record.io_trace}}};
-    if (out.mode == Mode::kListModels) {
-        for (const auto &[flag, file] : files) {
-            if (!file.empty()) {
-                throw CLI::ValidationError(std::string(flag) + " has no meaning with --list-models: it runs nothing");
-            }
-        }
-        if (record.progress) {
-            throw CLI::ValidationError("--progress has no meaning with --list-models: it runs nothing");
-        }
-    }
     for (size_t a = 0; a < files.size(); ++a) {
         check_not_read(files[a].first, files[a].second, out);
         for (size_t b = a + 1; b < files.size(); ++b) {

@@ -19,8 +19,8 @@ void PerplexityFlags::apply(CommandLine &out) {
     if (out.mode != Mode::kPerplexity) {
         return;
     }
-    for (const char *flag : {"--chat", "--no-think", "--session", "--list-models", "--temp", "--progress", "--csv",
-                             "--route-trace", "--io-trace"}) {
+    for (const char *flag : {"--chat", "--raw", "--no-think", "--session", "--list-models", "--temp", "--top-k",
+                             "--top-p", "--min-p", "--seed", "--progress", "--csv", "--route-trace", "--io-trace"}) {
         if (app_->count(flag) > 0) {
             throw CLI::ValidationError(std::string(flag) + " has no meaning with perplexity: it generates nothing");
         }

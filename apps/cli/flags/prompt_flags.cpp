@@ -25,27 +25,10 @@ void PromptFlags::add_to(CLI::App &app, CommandLine &out) {
     app.add_flag("--raw", raw_, "Continue the prompt as it is, which is the default")->excludes(chat)->group("Prompt");
     app.add_flag("--no-think", out.no_think, "In a chat or a session: ask the model to answer without reasoning")
         ->group("Prompt");
-    app.add_option_function<std::string>(
-           "--list-models",
-           [&](const std::string &folder) {
-               out.mode = Mode::kListModels;
-               out.list_models = folder;
-               app.get_option("--model")->required(false);
-           },
-           "List the GGUF models below this folder, and whether they fit")
-        ->group("Model");
 }
 
 void PromptFlags::apply(CommandLine &out) {
-    if (app_->count("--list-models") > 0 && out.mode != Mode::kPerplexity) {
-        for (const char *flag : {"--session", "--prompt", "--file", "--chat", "--raw", "--no-think"}) {
-            if (app_->count(flag) > 0) {
-                throw CLI::ValidationError(std::string(flag) + " has no meaning with --list-models: it runs nothing");
-            }
-        }
-        if (app_->count("--ram") > 0) {
-            throw CLI::ValidationError("--list-models compares with the memory that is free: leave --ram out");
-        }
+    if (out.mode == Mode::kListModels) {
         return;
     }
     if (out.mode == Mode::kSession) {

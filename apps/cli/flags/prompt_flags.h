@@ -6,7 +6,7 @@
 
 namespace bmoe::cli {
 
-// What is to be done: continue or answer a prompt, hold a conversation, list models.
+// What is to be done: continue or answer a prompt, or hold a conversation.
 class PromptFlags : public FlagGroup {
   public:
     void add_to(CLI::App &app, CommandLine &out) override;

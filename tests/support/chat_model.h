@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace bmoe::apps::test {
+namespace bmoe::test {
 
 // Writes a copy of the GGUF at `from`, with this chat template, to `to`.
 void copy_with_chat_template(const std::string &from, const std::string &to, std::string source);
@@ -21,4 +21,4 @@ inline const std::string kReasoningTemplate =
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n<think>\\n' }}"
     "{% if enable_thinking is defined and enable_thinking is false %}{{ '\\n</think>\\n\\n' }}{% endif %}{% endif %}";
 
-}  // namespace bmoe::apps::test
+}  // namespace bmoe::test

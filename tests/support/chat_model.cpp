@@ -1,4 +1,4 @@
-#include "tests/apps/chat_model.h"
+#include "tests/support/chat_model.h"
 
 #include <cstdint>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-namespace bmoe::apps::test {
+namespace bmoe::test {
 
 namespace {
 
@@ -48,4 +48,4 @@ void copy_with_chat_template(const std::string &from, const std::string &to, std
     }
 }
 
-}  // namespace bmoe::apps::test
+}  // namespace bmoe::test
