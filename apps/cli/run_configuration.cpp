@@ -118,7 +118,7 @@ void add_experts(Configuration &to, const engine::Engine &engine, const engine::
     to.add("cache_policy", cache.policy() != nullptr ? cache.policy()->name() : "none");
     to.add("huge_pages", cache.usage().huge_pages);
     to.add("warm_start", options.warm_start);
-    to.add("profile", options.profile.empty() ? (options.warm_start ? "default" : "none") : options.profile);
+    to.add("profile", engine.report().profile.empty() ? "none" : engine.report().profile);
     to.add("io_threads", store.pool().lanes());
     to.add("io_engine", store.pool().engine() == io::ReadEngine::kUring ? "uring" : "lanes");
     to.add("o_direct", engine.report().o_direct ? 1 : 0);

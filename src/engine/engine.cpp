@@ -122,6 +122,7 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     store_->pool().set_observer(options.read_observer);
     if (options.warm_start) {
         warm_start_ = WarmStart::begin(options, *store_);
+        report_.profile = warm_start_ != nullptr ? warm_start_->path() : "";
     }
     const auto start = std::chrono::steady_clock::now();
     LoadedModel loaded = load_streamed(options, *file_, *store_, overrides_, LoadMode::kRead);

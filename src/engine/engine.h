@@ -43,6 +43,7 @@ struct OpenReport {
     uint32_t n_ubatch = 0;      // prompt tokens computed at once
     bool o_direct = false;      // experts are read by direct I/O
     double disk_bandwidth = 0;  // bytes per second for reads of experts, measured when opening; 0: not measured
+    std::string profile;        // file of the warm start; empty: none
     std::string route_replay;   // line that marks the output of a replay; empty otherwise
 };
 

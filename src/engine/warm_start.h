@@ -18,6 +18,8 @@ class WarmStart {
     // or the file must not be written to.
     static std::unique_ptr<WarmStart> begin(const Options &options, backend::ExpertStore &store);
 
+    const std::string &path() const { return path_; }  // the profile
+
     // Writes what the cache has learned to the profile.
     void save(const backend::ExpertStore &store) const noexcept;
 

@@ -1,5 +1,7 @@
 #include "cli/flags/generation_flags.h"
 
+#include <random>
+
 #include "cli/flags/checks.h"
 
 namespace bmoe::cli {
@@ -37,6 +39,10 @@ void GenerationFlags::add_to(CLI::App &app, CommandLine &out) {
 void GenerationFlags::apply(CommandLine &out) {
     if (out.mode == Mode::kChat && predict_->count() == 0) {
         out.max_tokens = CommandLine::kAsManyAsFit;
+    }
+    // Drawn here, so that what is recorded of the run can repeat its text. Several answers are to differ from each other.
+    if (out.mode == Mode::kOneShot && out.sampling.temperature > 0 && out.sampling.seed == LLAMA_DEFAULT_SEED) {
+        out.sampling.seed = std::random_device()() % LLAMA_DEFAULT_SEED;
     }
 }
 
