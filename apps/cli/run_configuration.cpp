@@ -98,16 +98,8 @@ void add_memory(Configuration &to, const cache::MemoryPlan &plan) {
 void add_experts(Configuration &to, const engine::Engine &engine, const engine::Options &options) {
     backend::ExpertStore &store = *engine.store();
     const cache::ExpertCache &cache = *store.cache();
-    uint32_t n_expert = 0;
-    uint32_t n_expert_used = 0;
-    for (const cache::LayerGeometry &layer : store.geometry().layers) {
-        n_expert = std::max(n_expert, layer.n_expert);
-        n_expert_used = std::max(n_expert_used, layer.top_k);
-    }
     const bool looks_ahead = store.lookahead().depth() > 0 && cache.policy() != nullptr;
     to.add("expert_layers", store.geometry().layers.size());
-    to.add("n_expert", n_expert);
-    to.add("n_expert_used", n_expert_used);
     to.add("expert_bytes", engine.report().expert_bytes);
     to.add("dense_bytes", engine.report().dense_bytes);
     to.add("dense_weights", dense_weights(options.dense_weights));
@@ -155,6 +147,12 @@ std::vector<std::pair<std::string, std::string>> run_configuration(const engine:
     to.add("flash_attention", flash_attention(options.flash_attention));
     to.add("repack", options.repack);
     add_generation(to, command);
+    if (!engine.file().expert_layers().empty()) {
+        to.add("n_expert", engine.file().most_experts());
+        to.add("n_expert_used", engine.file().expert_used_count());
+        to.add("n_expert_used_of_model", engine.file().own_expert_used_count());
+    }
+    to.add("lossy", engine.report().lossy.empty() ? "none" : engine.report().lossy);
     if (engine.report().streaming) {
         add_experts(to, engine, options);
     }

@@ -280,6 +280,7 @@ void RunRecorder::show_progress() {
         progress.read_bytes = static_cast<double>(counters.reads.bytes);
         progress.stall_seconds = seconds_of(counters.stall_ns);
     }
+    progress.lossy = !engine_->report().lossy.empty();
     progress.available_bytes = telemetry::MemoryUsage::now().available;
     std::fprintf(stderr, "%s\n", telemetry::progress_line(progress).c_str());
 }

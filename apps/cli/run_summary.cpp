@@ -31,6 +31,7 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.dense_resident = engine::dense_resident_fraction(engine);
     run.threads = engine.threads();
     run.streaming = engine.report().streaming;
+    run.lossy = engine.report().lossy;
     if (engine.store() == nullptr || engine.store()->cache() == nullptr) {
         return run;
     }
@@ -63,9 +64,13 @@ telemetry::RunSummary summarise(const engine::Engine &engine, const engine::Gene
     run.routed = decode.lossy.routed;
     run.dropped = decode.lossy.dropped;
     run.substituted = decode.lossy.substituted;
-    const auto mass = static_cast<double>(std::max<uint64_t>(1, decode.lossy.mass_routed));
-    run.dropped_mass = decode.lossy.mass_dropped / mass;
-    run.substituted_mass = decode.lossy.mass_substituted / mass;
+    run.dropped_mass = decode.lossy.share(decode.lossy.mass_dropped);
+    run.substituted_mass = decode.lossy.share(decode.lossy.mass_substituted);
+    const backend::LossyCounters &prompt = stats.prompt.experts.lossy;
+    run.drops_in_prompt = lossy.drop_cold > 0 && lossy.drop_in_prefill;
+    run.prompt_routed = prompt.routed;
+    run.prompt_dropped = prompt.dropped;
+    run.prompt_dropped_mass = prompt.share(prompt.mass_dropped);
     run.huge_pages = cache.usage().huge_pages;
     run.warmed_bytes = engine.store()->warmed_bytes();
     return run;

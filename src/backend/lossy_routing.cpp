@@ -26,7 +26,7 @@ std::string LossyOptions::describe() const {
     add(drop_cold > 0,
         cat("those below ", drop_cold, " of the mean weight are dropped", drop_in_prefill ? ", in prompts too" : ""));
     add(!what.empty() && drop_renorm, "the other weights are scaled up");
-    return what.empty() ? "" : "the output is lossy: " + what;
+    return what;
 }
 
 void LossyOptions::check() const {
@@ -59,6 +59,10 @@ LossyCounters LossyCounters::since(const LossyCounters &earlier) const {
             unweighted - earlier.unweighted,
             searched - earlier.searched,
             unscored - earlier.unscored};
+}
+
+double LossyCounters::share(double mass) const {
+    return mass_routed > 0 ? mass / static_cast<double>(mass_routed) : -1;
 }
 
 LossyRouting::LossyRouting(const LossyOptions &options, const cache::Geometry &geometry, RouterGuess &routers)

@@ -45,7 +45,7 @@ struct LossyOptions {
 
     bool any() const { return drop_cold > 0 || substitute_cold > 0 || quality_budget >= 0; }
 
-    // A line that marks the output; empty if nothing is forgone.
+    // What is forgone, in words; empty if nothing is.
     std::string describe() const;
 
     // Throws bmoe::Error, naming the flag of bmoe-cli, if a value is out of its range or two do not go together.
@@ -66,6 +66,8 @@ struct LossyCounters {
     uint64_t unscored = 0;    // of these: the router's scores could not be computed, so there was none
 
     LossyCounters since(const LossyCounters &earlier) const;
+    // Of all the router's weight, 0..1; -1 if nothing was routed.
+    double share(double mass) const;
 };
 
 // Not thread-safe: the thread that decodes calls it.

@@ -111,12 +111,17 @@ void Engine::open_streamed(const Options &options, const cache::MemoryLimits &li
     store_ = std::make_unique<backend::ExpertStore>(*file_, store_options);
     options.note(file_->io_note());
     options.note(store_->pool().note());
-    options.note(options.lossy.describe());
+    mark_lossy(options, options.lossy.describe());
     if (trace != nullptr) {
         replay_routes(options, *trace);
     }
     plan_memory(options, limits, setting, mode.least_resident);
     store_->set_cache(report_.plan.slots, options.policy);
+    options.note(
+        options.lossy.any() && report_.plan.slots == 0
+            ? "there is no expert cache, so no expert is in memory when it is chosen: none is replaced, and all that "
+              "weigh too little are dropped"
+            : "");
     report_.disk_bandwidth = backend::measure_bandwidth(*store_);
     store_->set_route_observer(options.route_observer);
     store_->pool().set_observer(options.read_observer);
@@ -186,9 +191,17 @@ void Engine::override_expert_count(const Options &options, const cache::RouteTra
     std::snprintf(entry.key, sizeof(entry.key), "%s", file_->expert_used_key().c_str());
     entry.val_i64 = count;
     overrides_ = {entry, llama_model_kv_override{}};
-    options.note(cat("a token uses ", count, " experts of a layer",
-                     options.n_expert_used != 0 ? "" : ", as many as in the route trace", "; the model was made for ",
-                     own, ": the output is ", count < own ? "lossy" : "another"));
+    mark_lossy(options, cat("a token uses ", count, " experts of a layer",
+                            options.n_expert_used != 0 ? "" : ", as many as in the route trace",
+                            "; the model was made for ", own));
+}
+
+// `what`: nothing if empty.
+void Engine::mark_lossy(const Options &options, const std::string &what) {
+    if (!what.empty()) {
+        options.note("the output is lossy: " + what);
+        report_.lossy += (report_.lossy.empty() ? "" : "; ") + what;
+    }
 }
 
 void Engine::replay_routes(const Options &options, const cache::RouteTrace &trace) {

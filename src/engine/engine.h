@@ -45,6 +45,7 @@ struct OpenReport {
     double disk_bandwidth = 0;  // bytes per second for reads of experts, measured when opening; 0: not measured
     std::string profile;        // file of the warm start; empty: none
     std::string route_replay;   // line that marks the output of a replay; empty otherwise
+    std::string lossy;          // what makes the output another than the model's, in words; empty if nothing does
 };
 
 // Not thread-safe: one thread decodes, another may cancel().
@@ -93,6 +94,7 @@ class Engine {
 
   private:
     void override_expert_count(const Options &options, const cache::RouteTrace *trace);
+    void mark_lossy(const Options &options, const std::string &what);
     void replay_routes(const Options &options, const cache::RouteTrace &trace);
     void plan_memory(const Options &options, const cache::MemoryLimits &limits, ContextSetting setting,
                      std::optional<uint64_t> least_resident);

@@ -58,11 +58,12 @@ std::string ModelFile::architecture() const { return metadata_.text("general.arc
 std::string ModelFile::expert_used_key() const { return architecture() + ".expert_used_count"; }
 
 uint32_t ModelFile::expert_used_count() const {
+    return expert_used_override_ != 0 ? expert_used_override_ : own_expert_used_count();
+}
+
+uint32_t ModelFile::own_expert_used_count() const {
     if (layers_.empty()) {
         return 0;
-    }
-    if (expert_used_override_ != 0) {
-        return expert_used_override_;
     }
     const auto counts = metadata_.integers(expert_used_key());
     return static_cast<uint32_t>(*std::max_element(counts->begin(), counts->end()));

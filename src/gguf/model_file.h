@@ -39,6 +39,8 @@ class ModelFile {
     // Another top-k for all layers, from now on. Throws bmoe::Error if the model has not that many experts, or none at all, or
     // a top-k of its own for each layer.
     void override_expert_used_count(uint32_t count);
+    uint32_t own_expert_used_count() const;                  // the metadata's, whatever was set
+    uint32_t most_experts() const;                           // of a layer; 0 without experts
     std::string expert_used_key() const;                     // the metadata key that holds it
     uint64_t file_bytes() const;                             // all shards
     uint64_t expert_bytes() const;                           // all banks
@@ -47,7 +49,6 @@ class ModelFile {
     const std::string &io_note() const { return io_note_; }  // why not, one line; empty if direct or not asked for
 
   private:
-    uint32_t most_experts() const;
     void check_expert_count() const;
 
     std::vector<std::unique_ptr<io::RandomAccessFile>> shards_;

@@ -18,12 +18,13 @@ std::string progress_line(const Progress &progress) {
     char text[320];
     std::snprintf(text, sizeof(text),
                   "progress: phase=%s tokens=%llu of=%llu seconds=%.3f tok_per_s=%.2f hit_percent=%.1f "
-                  "mib_per_token=%.1f stall_s_per_token=%.4f mem_available_mib=%.0f",
+                  "mib_per_token=%.1f stall_s_per_token=%.4f mem_available_mib=%.0f lossy=%d",
                   progress.phase, static_cast<unsigned long long>(progress.tokens),
                   static_cast<unsigned long long>(progress.of), progress.seconds, ratio(tokens, progress.seconds),
                   progress.hit_rate < 0 ? -1.0 : 100 * progress.hit_rate, ratio(progress.read_bytes / kMiB, tokens),
                   ratio(progress.stall_seconds, tokens),
-                  progress.available_bytes < 0 ? -1.0 : static_cast<double>(progress.available_bytes) / kMiB);
+                  progress.available_bytes < 0 ? -1.0 : static_cast<double>(progress.available_bytes) / kMiB,
+                  progress.lossy ? 1 : 0);
     return text;
 }
 

@@ -15,6 +15,7 @@ struct Progress {
     double read_bytes = -1;        // of experts
     double stall_seconds = -1;     // waiting for experts
     int64_t available_bytes = -1;  // MemAvailable, now
+    bool lossy = false;            // the output is another than the model's
 };
 
 // "progress:" and its figures as key=value, without line end.

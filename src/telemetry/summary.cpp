@@ -36,7 +36,20 @@ double percent(uint64_t part, uint64_t whole) {
     return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : -1;
 }
 
+double percent(double share) { return share < 0 ? -1 : 100 * share; }
+
 double ratio(double value, double per) { return per > 0 ? value / per : -1; }
+
+std::string drops(uint64_t dropped, uint64_t routed, double mass) {
+    return format("dropped %llu of %llu routed (%.2f%%), mass lost %.2f%%", static_cast<unsigned long long>(dropped),
+                  static_cast<unsigned long long>(routed), percent(dropped, routed), percent(mass));
+}
+
+void add_lossy(const RunSummary &run, std::vector<std::string> &lines) {
+    if (!run.lossy.empty()) {
+        lines.push_back("lossy: " + run.lossy);
+    }
+}
 
 }  // namespace
 
@@ -66,6 +79,7 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
                ratio(static_cast<double>(run.minor_faults), steps),
                run.peak_rss < 0 ? -1.0 : static_cast<double>(run.peak_rss) / kMiB, run.dense_resident));
     if (!run.streaming) {
+        add_lossy(run, lines);
         return lines;
     }
     const auto read = static_cast<double>(run.read_bytes);
@@ -92,23 +106,24 @@ std::vector<std::string> summary_lines(const RunSummary &run) {
             ratio(static_cast<double>(run.early_bytes) / kMiB, steps),
             ratio(ratio(static_cast<double>(run.early_bytes) * run.read_active_seconds, read), steps)));
     }
+    if (run.drops_in_prompt) {
+        lines.push_back("moe-drop-prompt: " + drops(run.prompt_dropped, run.prompt_routed, run.prompt_dropped_mass));
+    }
     if (run.drops) {
-        lines.push_back(format("moe-drop: dropped %llu of %llu routed (%.2f%%), mass lost %.2f%%",
-                               static_cast<unsigned long long>(run.dropped),
-                               static_cast<unsigned long long>(run.routed), percent(run.dropped, run.routed),
-                               100 * run.dropped_mass));
+        lines.push_back("moe-drop: " + drops(run.dropped, run.routed, run.dropped_mass));
     }
     if (run.substitutes) {
         lines.push_back(format("moe-substitute: substituted %llu of %llu routed (%.2f%%), mass %.2f%%",
                                static_cast<unsigned long long>(run.substituted),
                                static_cast<unsigned long long>(run.routed), percent(run.substituted, run.routed),
-                               100 * run.substituted_mass));
+                               percent(run.substituted_mass)));
     }
     lines.push_back(bound_line(run.prompt_bound));
     lines.push_back(bound_line(run.bound));
     if (!run.route_replay.empty()) {
         lines.push_back(run.route_replay);
     }
+    add_lossy(run, lines);
     return lines;
 }
 

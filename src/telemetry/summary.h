@@ -48,13 +48,17 @@ struct RunSummary {
     bool drops = false, substitutes = false;
     uint64_t routed = 0;  // experts, while decoding
     uint64_t dropped = 0, substituted = 0;
-    double dropped_mass = 0, substituted_mass = 0;
+    double dropped_mass = -1, substituted_mass = -1;
+    bool drops_in_prompt = false;
+    uint64_t prompt_routed = 0, prompt_dropped = 0;
+    double prompt_dropped_mass = -1;
 
+    std::string lossy;         // what makes the output another than the model's; empty: it is the model's
     std::string route_replay;  // line that says that the routing was recorded; empty: it was the router's
 };
 
 // "generation:" and "compute:"; with streaming also "moe-stream:", "moe-cache:", "prompt-bound:" and "bound:", and where they
-// apply "moe-lookahead:", "moe-drop:", "moe-substitute:" and "route-replay:". Without line ends.
+// apply "moe-lookahead:", "moe-drop-prompt:", "moe-drop:", "moe-substitute:", "route-replay:" and "lossy:". Without line ends.
 std::vector<std::string> summary_lines(const RunSummary &run);
 
 }  // namespace bmoe::telemetry

@@ -53,7 +53,8 @@ TEST(Summary, PlainRunsHaveNoLinesAboutExperts) {
 
 TEST(Summary, LinesOfWhatTheRunDidNotDoAreLeftOut) {
     RunSummary run = streamed();
-    for (const char *line : {"moe-lookahead:", "moe-drop:", "moe-substitute:", "route-replay:"}) {
+    for (const char *line :
+         {"moe-lookahead:", "moe-drop-prompt:", "moe-drop:", "moe-substitute:", "route-replay:", "lossy:"}) {
         EXPECT_THAT(summary_lines(run), Not(Contains(StartsWith(line))));
     }
     run.lookahead = true;
@@ -81,6 +82,26 @@ TEST(Summary, LossyRoutingSaysWhatItCost) {
     run.substituted_mass = 0.05;
     EXPECT_THAT(summary_lines(run), Contains("moe-drop: dropped 10 of 400 routed (2.50%), mass lost 1.23%"));
     EXPECT_THAT(summary_lines(run), Contains("moe-substitute: substituted 40 of 400 routed (10.00%), mass 5.00%"));
+}
+
+TEST(Summary, MassIsNotMeasuredWhereNothingWasRouted) {
+    RunSummary run = streamed();
+    run.drops = true;
+    run.substitutes = true;
+    run.drops_in_prompt = true;
+    const auto lines = summary_lines(run);
+    EXPECT_THAT(lines, Contains("moe-drop-prompt: dropped 0 of 0 routed (-1.00%), mass lost -1.00%"));
+    EXPECT_THAT(lines, Contains("moe-drop: dropped 0 of 0 routed (-1.00%), mass lost -1.00%"));
+    EXPECT_THAT(lines, Contains("moe-substitute: substituted 0 of 0 routed (-1.00%), mass -1.00%"));
+}
+
+TEST(Summary, WhatMakesTheOutputAnotherIsTheLastLine) {
+    RunSummary run = streamed();
+    run.route_replay = "route-replay: a";
+    run.lossy = "a token uses 3 experts";
+    EXPECT_EQ(summary_lines(run).back(), "lossy: a token uses 3 experts");
+    run.streaming = false;
+    EXPECT_EQ(summary_lines(run).back(), "lossy: a token uses 3 experts");
 }
 
 }  // namespace

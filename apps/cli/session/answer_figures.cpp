@@ -34,6 +34,20 @@ Json expert_figures(const engine::GenerationStats &stats) {
         {"prompt_mib", mib(stats.prompt.experts.reads.bytes)}};
 }
 
+Json forgone(const backend::LossyCounters &lossy) {
+    return {{"routed", lossy.routed},
+            {"dropped", lossy.dropped},
+            {"substituted", lossy.substituted},
+            {"mass", measured(lossy.share(lossy.mass_dropped + lossy.mass_substituted))}};
+}
+
+Json lossy_figures(const engine::Engine &engine, const engine::GenerationStats &stats) {
+    Json figures = {{"what", engine.report().lossy}};
+    figures.update(forgone(stats.decode.experts.lossy));
+    figures["prompt"] = forgone(stats.prompt.experts.lossy);
+    return figures;
+}
+
 Json bound_figures(const engine::Engine &engine, const engine::GenerationStats &stats) {
     const telemetry::Bound bound = telemetry::bound_of(engine::bound_input(engine, stats));
     return {{"compute_s", measured(bound.compute)},
@@ -53,6 +67,7 @@ Json ready_body(const CommandLine &command, const engine::Engine &engine, const 
             {"model", command.engine.model},
             {"mode", report.mode_note},
             {"streaming", report.streaming},
+            {"lossy", report.lossy.empty() ? Json() : Json(report.lossy)},
             {"n_ctx", llama_n_ctx(engine.context())},
             {"n_ubatch", report.n_ubatch},
             {"threads", engine.threads()},
@@ -79,6 +94,7 @@ Json answer_figures(const engine::Engine &engine, const engine::GenerationStats 
              {{"tokens", stats.generated}, {"seconds", measured(seconds)}, {"tok_s", measured(ratio(steps, seconds))}}},
             {"context", {{"tokens", engine.held_tokens()}, {"size", llama_n_ctx(engine.context())}}},
             {"experts", streams ? expert_figures(stats) : Json()},
+            {"lossy", engine.report().lossy.empty() ? Json() : lossy_figures(engine, stats)},
             {"bound", streams ? bound_figures(engine, stats) : Json()}};
 }
 

@@ -5,6 +5,7 @@
 #include <exception>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "cli/session/answer_figures.h"
@@ -108,9 +109,9 @@ void Worker::decode(const GenerateRequest &request, const engine::Prompt &prompt
     wanted.on_prompt = [&](size_t done) {
         reused = reused.value_or(done);
         const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-        Json progress = {{"id", request.id}, {"phase", "prompt"}};
-        progress.update(prompt_progress(done, prompt.tokens.size(), *reused, taken.count()));
-        output_.write("BMOE_PROGRESS", progress);
+        Json body = {{"id", request.id}, {"phase", "prompt"}};
+        body.update(prompt_progress(done, prompt.tokens.size(), *reused, taken.count()));
+        progress(std::move(body));
         if (output_.failed()) {
             engine_.cancel();
         }
@@ -134,10 +135,17 @@ engine::Prompt Worker::prompt_of(const GenerateRequest &request) {
     return prompts_.of_messages(messages);
 }
 
+void Worker::progress(Json body) {
+    if (!engine_.report().lossy.empty()) {
+        body["lossy"] = true;
+    }
+    output_.write("BMOE_PROGRESS", body);
+}
+
 void Worker::say(const std::string &id, const engine::AnswerStream::Delta &delta, uint32_t tokens) {
     const auto write = [&](const char *phase, const std::string &text) {
         if (!text.empty()) {
-            output_.write("BMOE_PROGRESS", {{"id", id}, {"phase", phase}, {"delta", text}, {"tokens", tokens}});
+            progress({{"id", id}, {"phase", phase}, {"delta", text}, {"tokens", tokens}});
         }
     };
     write("reasoning", delta.reasoning);

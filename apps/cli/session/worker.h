@@ -33,6 +33,7 @@ class Worker {
     void decode(const GenerateRequest &request, const engine::Prompt &prompt, engine::AnswerStream &answer,
                 engine::GenerationStats &stats);
     engine::Prompt prompt_of(const GenerateRequest &request);
+    void progress(Json body);
     void say(const std::string &id, const engine::AnswerStream::Delta &delta, uint32_t tokens);
 
     const CommandLine &command_;
